@@ -1,0 +1,151 @@
+"""Puts the app together, and serves it."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+import dash
+from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.concurrency import run_in_threadpool
+
+import radixflow.widgets
+from radixflow.figures import palette
+
+from . import api, callbacks, classroom, layout, live, metrics
+from .laboratory import Laboratory
+from .library import Library
+from .safety import Guard, content_policy, is_loopback
+
+INDEX = """<!DOCTYPE html>
+<html lang="en">
+<head>
+{%metas%}
+<title>{%title%}</title>
+<link rel="icon" href="assets/icon.svg" type="image/svg+xml">
+<script src="assets/theme.js"></script>
+<link rel="stylesheet" href="module/palette.css">
+{%css%}
+</head>
+<body>
+{%app_entry%}
+<footer>
+{%config%}
+{%scripts%}
+{%renderer%}
+<script type="module" src="assets/dashboard.mjs"></script>
+</footer>
+</body>
+</html>"""
+
+
+def create_app(
+    traces: list[Path] | None = None,
+    trace_dir: Path | None = None,
+    token: str | None = None,
+    host: str = "127.0.0.1",
+) -> dash.Dash:
+    """The dashboard, ready for uvicorn as `app.server`.
+
+    traces: files that may be shown; they are opened now where there are few. trace_dir: a folder whose traces may be
+    shown too. token: what clients must show; needed where `host`, the address that will be listened on, isn't this
+    machine's own.
+
+    Raises TraceError for a file that is no trace, ValueError for an open address without a token.
+    """
+    if not is_loopback(host) and not token:
+        raise ValueError(f"host {host}: anybody on the network could read the traces; expected a token beside it")
+    library = Library(list(traces or []), trace_dir)
+    server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app = dash.Dash(
+        "radixflow_dashboard",
+        server=server,
+        assets_folder=str(Path(__file__).parent / "assets"),
+        assets_ignore=r".*\.mjs|theme\.js",
+        index_string=INDEX,
+        title="radixflow",
+        update_title="",
+        enable_mcp=False,
+        meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
+    )
+    # Callbacks go by plain requests: the page would try a socket for asynchronous ones.
+    app.backend.websocket_capability = False
+    # Any other address is not a page: Dash would answer all of them with one.
+    app.backend._setup_catchall = lambda: None
+    lab = Laboratory(Path(tempfile.mkdtemp(prefix="radixflow-classroom-")), library)
+    app.layout = layout.page()
+    callbacks.register(app, library)
+    server.include_router(api.router(library))
+    server.include_router(live.router(library))
+    server.include_router(classroom.router(lab))
+    _plain_routes(server, library)
+    names = frozenset({"127.0.0.1", "localhost", "::1", host}) if is_loopback(host) else None
+    server.add_middleware(Guard, policy=content_policy(app.csp_hashes()), token=token, names=names)
+    app.library = library
+    app.laboratory = lab
+    return app
+
+
+def _plain_routes(server: FastAPI, library: Library) -> None:
+    canvas = Path(radixflow.widgets.__file__).with_name("canvas.mjs")
+    registry = metrics.registry(library)
+
+    @server.get("/healthz")
+    async def healthz():
+        return {"status": "ok"}
+
+    @server.get("/metrics")
+    async def prometheus():
+        text = await run_in_threadpool(generate_latest, registry)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    @server.get("/module/canvas.mjs")
+    async def canvas_module():
+        return Response(canvas.read_bytes(), media_type="text/javascript")
+
+    @server.get("/module/palette.css")
+    async def palette_css():
+        return PlainTextResponse(palette.css(), media_type="text/css")
+
+
+def serve(
+    traces: list[Path] | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8050,
+    trace_dir: Path | None = None,
+    token: str | None = None,
+    browser: bool = True,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve the dashboard until it is interrupted (`radixflow dash`).
+
+    token: for an address that others reach; one is made up where none is given. browser: open a page here.
+    Raises TraceError, and OSError where the address can't be listened on.
+    """
+    import uvicorn
+
+    if not is_loopback(host) and token is None:
+        token = secrets.token_urlsafe(18)
+    app = create_app(traces, trace_dir, token, host)
+    for described in app.library.list()[: len(traces or [])]:
+        say(f"Reading {described['file']}")
+        app.library.open(described["key"])
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
+    say(f"radixflow dashboard on {address} (Ctrl-C ends it)")
+    if browser and is_loopback(host):
+        webbrowser.open(address)
+    config = uvicorn.Config(
+        app.server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=1, ws="none"
+    )
+    try:
+        uvicorn.Server(config).run()
+    finally:
+        app.laboratory.close()
+

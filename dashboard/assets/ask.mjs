@@ -1,0 +1,27 @@
+// Questions to the server. One that was overtaken by a newer one of its kind is given up.
+
+const pending = new Map();
+
+export async function ask(path, query = {}, kind = null) {
+  let signal;
+  if (kind) {
+    pending.get(kind)?.abort();
+    const controller = new AbortController();
+    pending.set(kind, controller);
+    signal = controller.signal;
+  }
+  const at = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== null && value !== undefined));
+  return answer(await fetch(`${path}?${at}`, { signal }));
+}
+
+export async function post(path, body) {
+  return answer(await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }));
+}
+
+async function answer(response) {
+  const data = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(data.error || `the server answered ${response.status}`);
+  return data;
+}
+
+export const overtaken = (error) => error?.name === "AbortError";

@@ -1,0 +1,182 @@
+// Wires the page: waits for Dash to lay it out, then connects state, panes, transport, selectors and the callbacks.
+
+import { ask } from "./ask.mjs";
+import { createLab } from "./lab.mjs";
+import { createLive } from "./live.mjs";
+import { createPanes } from "./panes.mjs";
+import { createPickers } from "./pickers.mjs";
+import { createState, read } from "./state.mjs";
+import { createTransport } from "./transport.mjs";
+
+const ready = (id) =>
+  new Promise((resolve) => {
+    const look = () => document.getElementById(id) && (observer.disconnect(), resolve());
+    const observer = new MutationObserver(look);
+    observer.observe(document.documentElement, { childList: true, subtree: true });
+    look();
+  });
+
+const theme = () => document.documentElement.dataset.theme;
+
+// At once, then at most every so often, and always the last one.
+function throttle(action, ms) {
+  let timer = 0;
+  let again = false;
+  const run = () => {
+    again = false;
+    action();
+    timer = setTimeout(() => ((timer = 0), again && run()), ms);
+  };
+  return () => (timer ? (again = true) : run());
+}
+
+async function start() {
+  await ready("sink");
+  const { set_props: setProps } = window.dash_clientside;
+  const store = createState(read(location.search));
+  const page = document.getElementById("page");
+  let transport = null;
+  let live = null;
+  let compareSeen = false;
+
+  let messageTimer = 0;
+  function say(text, passing = false) {
+    const host = document.getElementById("message");
+    host.textContent = text;
+    host.hidden = false;
+    clearTimeout(messageTimer);
+    messageTimer = setTimeout(() => (host.hidden = true), passing ? 2500 : 9000);
+  }
+
+  const panes = createPanes(store, { say, play: () => transport.toggle(), loaded });
+  const lab = createLab(store, { say });
+  const pickers = createPickers(store, { lab });
+
+  let partingsOf = "";
+  let partingsFound = [];
+  async function partings() {
+    const names = panes.among();
+    if (names !== partingsOf) ((partingsFound = (await ask("/api/partings", { traces: names })).rounds), (partingsOf = names));
+    return partingsFound.filter((n) => n !== null);
+  }
+
+  transport = createTransport(store, { panes, say, partings, moved: () => live.leave() });
+  live = createLive(store, {
+    panes,
+    say,
+    switchTo: async (old, next) => {
+      await pickers.refresh();
+      store.set({ traces: store.get().traces.map((key) => (key === old ? next : key)), round: 1, request: null, first: null, last: null });
+    },
+    grown: () => (transport.show(), tellCursor(), facts()),
+  });
+
+  function loaded(overviews) {
+    if (store.get().round > panes.longest()) store.set({ round: panes.longest() });
+    transport.show();
+    live.watch(overviews);
+    facts();
+    tellCursor();
+    tellComparison();
+    page.dataset.ready = "true";
+  }
+
+  function facts() {
+    const host = document.getElementById("run-facts");
+    const overview = panes.overviews.get(panes.shown());
+    if (!overview) return;
+    const n = (value) => value.toLocaleString("en-US");
+    const parts = [`S ${n(overview.S)} rows`, `T ${n(overview.T)} tokens`, `${n(overview.requests)} requests`, overview.engine === "sim" ? "simulated" : "vLLM engine"];
+    if (overview.model) parts.push(overview.model);
+    if (overview.gaps) parts.push(`${n(overview.gaps)} rounds not recorded`);
+    host.replaceChildren(...parts.map((text) => Object.assign(document.createElement("span"), { textContent: text })));
+  }
+
+  const tellCursor = throttle(() => {
+    const { round, request, traces } = store.get();
+    if (panes.shown()) setProps("cursor", { data: { trace: panes.shown(), round, request, among: traces, rounds: panes.overviews.get(panes.shown())?.num_rounds } });
+  }, 80);
+
+  function tellComparison() {
+    const { traces, view } = store.get();
+    if (compareSeen || view === "compare") setProps("comparison", { data: { traces, view, theme: theme() } });
+  }
+
+  function showView() {
+    const { view } = store.get();
+    page.dataset.view = view;
+    document.querySelectorAll(".tab").forEach((tab) => tab.setAttribute("aria-pressed", String(tab.dataset.view === view)));
+  }
+
+  async function enter(view, before) {
+    if (view === "classroom") await lab.open();
+    else if (before === "classroom" || !store.get().traces.length) {
+      const runs = await pickers.refresh();
+      const known = store.get().traces.length && store.get().traces.every((key) => runs.some((run) => run.key === key));
+      if (!known && runs.length) store.set({ traces: pickers.pair(pickers.groupOf(runs[0])), round: 1, request: null, first: null, last: null, side: 0 });
+    }
+    pickers.show();
+  }
+
+  store.on((changed, state, before) => {
+    if (["round", "request", "side", "traces"].some((name) => changed.has(name)) && panes.overviews.has(panes.shown())) (tellCursor(), facts());
+    if (changed.has("view")) {
+      showView();
+      tellComparison();
+      enter(state.view, before.view).catch((error) => say(error.message));
+    }
+    if (changed.has("axis")) document.querySelectorAll("[data-axis]").forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.axis === state.axis)));
+    if (changed.has("round") && before.round !== state.round && state.round < panes.longest() && !transport.playing()) live.leave();
+  });
+
+  document.querySelectorAll(".tab").forEach((tab) => tab.addEventListener("click", () => store.set({ view: tab.dataset.view })));
+  document.querySelectorAll("[data-axis]").forEach((button) => button.addEventListener("click", () => store.set({ axis: button.dataset.axis })));
+  document.addEventListener("click", (event) => {
+    const chip = event.target.closest("[data-request]");
+    if (chip) store.set({ request: chip.dataset.request === store.get().request ? null : chip.dataset.request });
+    const jump = event.target.closest("[data-round]");
+    if (jump) (live.leave(), store.set({ round: Number(jump.dataset.round) }), document.getElementById("timeline").scrollIntoView({ block: "nearest" }));
+    const traces = event.target.closest("[data-traces]");
+    if (traces) store.set({ traces: traces.dataset.traces.split("."), side: 0 });
+  });
+  document.getElementById("theme").addEventListener("click", () => {
+    const next = theme() === "dark" ? "light" : "dark";
+    localStorage.setItem("radixflow-theme", next);
+    document.documentElement.dataset.theme = next;
+  });
+  const showTheme = () => (document.getElementById("theme").textContent = theme() === "dark" ? "Light" : "Dark");
+  new MutationObserver(() => (showTheme(), tellComparison())).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+  showTheme();
+  document.getElementById("copy-link").addEventListener("click", async () => {
+    await new Promise((resolve) => setTimeout(resolve, 200)); // the address follows a moment later
+    try {
+      await navigator.clipboard.writeText(location.href);
+      say("Link copied.", true);
+    } catch {
+      say("Copy the address bar: it is the link.", true);
+    }
+  });
+  new IntersectionObserver((entries) => {
+    if (compareSeen || !entries.some((entry) => entry.isIntersecting)) return;
+    compareSeen = true;
+    tellComparison();
+  }).observe(document.getElementById("compare"));
+
+  // For browser tests: what is drawn, and where.
+  window.radixflow = { describe: panes.describe, place: panes.place, state: () => ({ ...store.get() }) };
+
+  showView();
+  const runs = await pickers.refresh();
+  if (store.get().view === "classroom" || (!runs.length && !store.get().traces.length)) {
+    if (store.get().view !== "classroom") store.set({ view: "classroom" });
+    else await enter("classroom");
+    return;
+  }
+  if (store.get().traces.length) {
+    pickers.show();
+    await panes.load();
+  } else store.set({ traces: pickers.pair(pickers.groupOf(runs[0])) });
+  document.querySelectorAll("[data-axis]").forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.axis === store.get().axis)));
+}
+
+start();

@@ -1,0 +1,177 @@
+// Timelines and tree: keeps the canvases in step with the state and fetches what they lack.
+
+import { createTimeline, createTree } from "../module/canvas.mjs";
+import { ask, overtaken } from "./ask.mjs";
+
+export function createPanes(store, { say, play, loaded }) {
+  const lanes = [];
+  const overviews = new Map();
+  let tree = null;
+  let treeFor = "";
+  let treeBusy = false;
+
+  const among = () => store.get().traces.join(".");
+  const shown = () => store.get().traces[Math.min(store.get().side, store.get().traces.length - 1)] ?? null;
+  const longest = () => Math.max(1, ...store.get().traces.map((key) => overviews.get(key)?.num_rounds ?? 1));
+  const failed = (error) => overtaken(error) || say(error.message);
+
+  function lane(k) {
+    const host = document.getElementById(`lane-${k}`);
+    const own = { key: null, host };
+    host.addEventListener("pointerdown", () => store.set({ side: k }), true);
+    host.addEventListener("focusin", () => store.set({ side: k }));
+    own.make = (overview) => {
+      own.timeline?.destroy();
+      own.timeline = createTimeline(host, {
+        theme: "auto",
+        title: true,
+        label: overview.label,
+        onCursor: (round) => store.set({ round, side: k }),
+        onSelect: (request) => store.set({ request, side: k }),
+        onPlay: play,
+        onWindow: async ({ first, last }) => {
+          const key = own.key;
+          try {
+            const window = await ask("/api/window", { trace: key, first, last, among: among() });
+            if (own.key === key) own.timeline.setData(window);
+          } catch (error) {
+            failed(error);
+          }
+        },
+        onView: ({ first, last }) => {
+          const [from, to] = [Math.max(1, Math.round(first)), Math.round(last)];
+          const all = from <= 1 && to >= longest();
+          lanes.forEach((other) => other !== own && other.key && other.timeline.setView(first, last));
+          store.set({ first: all ? null : from, last: all ? null : to });
+        },
+      });
+      own.timeline.setOverview(overview);
+    };
+    return own;
+  }
+
+  // Show the state's traces, one lane each.
+  async function load() {
+    const { traces } = store.get();
+    while (lanes.length < traces.length) lanes.push(lane(lanes.length));
+    let fetched;
+    try {
+      fetched = await Promise.all(traces.map(async (key) => overviews.get(key) ?? (await ask("/api/overview", { trace: key }))));
+    } catch (error) {
+      return failed(error);
+    }
+    if (traces !== store.get().traces) return;
+    fetched.forEach((overview) => overviews.set(overview.key, overview));
+    name(fetched);
+    const whole = Math.max(1, ...fetched.map((o) => o.num_rounds));
+    document.getElementById("timeline").dataset.lanes = traces.length;
+    for (let k = 0; k < 6; k++) document.getElementById(`lane-${k}`).hidden = k >= traces.length;
+    lanes.forEach((own, k) => {
+      const overview = fetched[k];
+      if (!overview) {
+        own.timeline?.destroy();
+        own.timeline = own.key = null;
+        own.host.replaceChildren();
+        return;
+      }
+      if (own.key !== overview.key || own.label !== overview.label || own.among !== among()) {
+        own.key = overview.key;
+        own.label = overview.label;
+        own.among = among();
+        own.host.replaceChildren();
+        own.make(overview);
+      }
+      const { axis, first, last, round, request } = store.get();
+      own.timeline.setAxis(axis);
+      own.timeline.setView(first ?? 1, last ?? whole);
+      own.timeline.setCursor(round);
+      own.timeline.setSelection(request);
+    });
+    loaded(fetched);
+    refreshTree();
+  }
+
+  // Runs of the same policy are told apart by number.
+  function name(list) {
+    const letters = "ABCDEF";
+    list.forEach((overview, k) => (overview.label = list.length > 1 ? `${letters[k]}  ${overview.policy}` : overview.policy));
+  }
+
+  async function refreshTree() {
+    const key = shown();
+    if (!key || !overviews.get(key)?.num_rounds) return;
+    const wanted = `${key} ${store.get().round} ${overviews.get(key).num_rounds} ${among()}`;
+    if (wanted === treeFor || treeBusy) return;
+    treeBusy = true;
+    treeFor = wanted;
+    try {
+      const layout = await ask("/api/tree", { trace: key, round: store.get().round, among: among() });
+      if (!tree)
+        tree = createTree(document.getElementById("tree"), {
+          theme: "auto",
+          label: "Prefix tree",
+          onSelect: (request) => store.set({ request }),
+          onNode: showNode,
+        });
+      tree.setData(layout);
+      tree.setSelection(store.get().request);
+    } catch (error) {
+      failed(error);
+    } finally {
+      treeBusy = false;
+    }
+    refreshTree(); // the cursor may have moved on meanwhile
+  }
+
+  function showNode(node) {
+    const host = document.getElementById("node");
+    host.hidden = !node;
+    if (node) host.dispatchEvent(new CustomEvent("node", { detail: node }));
+  }
+
+  store.on((changed, state) => {
+    if (changed.has("traces")) load();
+    for (const own of lanes) {
+      if (!own.timeline) continue;
+      if (changed.has("round")) own.timeline.setCursor(state.round);
+      if (changed.has("request")) own.timeline.setSelection(state.request);
+      if (changed.has("axis")) own.timeline.setAxis(state.axis);
+    }
+    if (changed.has("request")) tree?.setSelection(state.request);
+    if (changed.has("round") || changed.has("side")) refreshTree();
+    if (changed.has("side") || changed.has("traces"))
+      document.querySelectorAll(".lane").forEach((host, k) => host.classList.toggle("shown", k === state.side && state.traces.length > 1));
+  });
+
+  return {
+    load,
+    overviews,
+    longest,
+    shown,
+    among,
+    // A run has grown: new overview, and the rounds that came.
+    async grow(key) {
+      const k = store.get().traces.indexOf(key);
+      const old = overviews.get(key);
+      if (k < 0 || !old) return;
+      const overview = await ask("/api/overview", { trace: key });
+      const from = Math.max(1, (old.num_rounds || 1) - 1);
+      const window =
+        overview.num_rounds - from < 2000 ? await ask("/api/window", { trace: key, first: from, last: overview.num_rounds, among: among() }) : null;
+      if (lanes[k]?.key !== key) return;
+      overview.label = old.label;
+      overviews.set(key, overview);
+      lanes[k].timeline.setOverview(overview);
+      if (window) lanes[k].timeline.setData(window);
+      refreshTree();
+      return overview;
+    },
+    // What is drawn, for tests.
+    describe: () => ({ lanes: lanes.filter((own) => own.timeline).map((own) => ({ key: own.key, ...own.timeline.describe() })), tree: tree?.describe() ?? null }),
+    place(k, round, row) {
+      const stage = lanes[k].host.querySelector(".rf-stage").getBoundingClientRect();
+      const at = lanes[k].timeline.place(round, row);
+      return { x: stage.x + at.x, y: stage.y + at.y };
+    },
+  };
+}

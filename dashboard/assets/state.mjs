@@ -1,0 +1,90 @@
+// What the page shows, in one place: everything that a link must carry. Pure but for `remember`.
+
+const NAMES = ["view", "traces", "side", "round", "request", "axis", "first", "last", "workload", "order", "rows", "tokens", "block", "policies"];
+
+// The state of a page opened without a link.
+export const initial = () => ({
+  view: "replay",
+  traces: [], // keys, the first one is policy A
+  side: 0, // which of them tree and inspectors show
+  round: 1,
+  request: null,
+  axis: "round",
+  first: null, // visible rounds, null: all
+  last: null,
+  workload: null, // the classroom's recipe
+  order: null,
+  rows: null,
+  tokens: null,
+  block: null,
+  policies: null,
+});
+
+const whole = (text) => (/^\d{1,15}$/.test(text ?? "") ? Number(text) : null);
+const list = (text) => (text ? text.split(".").filter(Boolean) : null);
+
+// From an address's query; what makes no sense is left out.
+export function read(query) {
+  const at = new URLSearchParams(query);
+  const state = initial();
+  if (["replay", "compare", "classroom"].includes(at.get("view"))) state.view = at.get("view");
+  state.traces = (list(at.get("traces")) ?? []).slice(0, 6);
+  state.side = Math.min(Math.max(0, state.traces.length - 1), whole(at.get("side")) ?? 0);
+  state.round = Math.max(1, whole(at.get("round")) ?? 1);
+  state.request = at.get("request");
+  if (at.get("axis") === "time") state.axis = "time";
+  state.first = whole(at.get("first"));
+  state.last = whole(at.get("last"));
+  state.workload = at.get("workload");
+  state.order = at.has("order") ? at.getAll("order") : null;
+  for (const name of ["rows", "tokens", "block"]) state[name] = whole(at.get(name));
+  state.policies = at.has("policy") ? at.getAll("policy").slice(0, 6) : null;
+  return state;
+}
+
+// The query that `read` turns back into this state.
+export function write(state) {
+  const at = new URLSearchParams();
+  const lab = state.view === "classroom";
+  if (state.view !== "replay") at.set("view", state.view);
+  // A classroom's runs are made again from their recipe; their keys end with the server.
+  if (state.traces.length && !lab) at.set("traces", state.traces.join("."));
+  if (state.side) at.set("side", state.side);
+  at.set("round", state.round);
+  if (state.request !== null) at.set("request", state.request);
+  if (state.axis !== "round") at.set("axis", state.axis);
+  if (state.first !== null && state.last !== null) (at.set("first", state.first), at.set("last", state.last));
+  if (lab) {
+    if (state.workload) at.set("workload", state.workload);
+    for (const name of ["rows", "tokens", "block"]) if (state[name] !== null) at.set(name, state[name]);
+    for (const id of state.order ?? []) at.append("order", id);
+    for (const policy of state.policies ?? []) at.append("policy", policy);
+  }
+  return at.toString();
+}
+
+// A state that tells its listeners what changed.
+export function createState(start) {
+  const state = { ...start };
+  const listeners = new Set();
+  let timer = 0;
+  const remember = () => {
+    clearTimeout(timer);
+    // Browsers refuse addresses that change too often.
+    timer = setTimeout(() => history.replaceState(null, "", "?" + write(state)), 150);
+  };
+  return {
+    get: () => state,
+    on(listener) {
+      listeners.add(listener);
+    },
+    set(changes) {
+      const before = { ...state };
+      const changed = Object.keys(changes).filter((name) => NAMES.includes(name) && JSON.stringify(state[name]) !== JSON.stringify(changes[name]));
+      if (!changed.length) return;
+      Object.assign(state, changes);
+      for (const listener of listeners) listener(new Set(changed), state, before);
+      remember();
+    },
+  };
+}

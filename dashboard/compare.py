@@ -1,0 +1,247 @@
+"""Comparison of two to six runs: in short below a replay, in full in its own view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dash_ag_grid
+import pandas as pd
+from dash import dcc, html
+
+from radixflow.analysis.compare import Comparison, compare
+from radixflow.analysis.diverge import Divergence
+from radixflow.analysis.prose import counted, listed, seconds
+from radixflow.figures import charts
+
+from .api import MAX_TRACES
+from .library import Library
+
+MAX_ROWS = 5000
+"""Requests in the table; the first ones."""
+
+
+_GRID_THEME = (
+    "themeQuartz.withParams({backgroundColor: 'var(--rf-panel)', foregroundColor: 'var(--rf-text)', "
+    "headerBackgroundColor: 'var(--rf-sunken)', borderColor: 'var(--rf-line)', accentColor: 'var(--accent)', "
+    "headerTextColor: 'var(--rf-text)', fontFamily: 'inherit', fontSize: 15, wrapperBorderRadius: 8})"
+)
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _mean(value: float) -> str:
+    return f"{value:,.2f}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}"
+
+
+METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "rounds": ("Rounds", _count),
+    "lower_bound_rounds": ("Lower bound of rounds", _count),
+    "stalled_rounds": ("Stalled rounds", _count),
+    "rows_per_round": ("Rows a round", _mean),
+    "empty_slots": ("Empty slots", _count),
+    "avoidable_slots": ("Avoidable slots", _count),
+    "blocked_visits": ("Blocked visits", _count),
+    "reuse_rate": ("Prompt tokens reused", _share),
+    "scheduled_tokens": ("Scheduled tokens", _count),
+    "recomputed_tokens": ("Recomputed tokens", _count),
+    "latency_mean": ("Latency, mean", seconds),
+    "latency_p50": ("Latency, median", seconds),
+    "latency_p95": ("Latency, 95th percentile", seconds),
+    "latency_p99": ("Latency, 99th percentile", seconds),
+    "first_selected_wait_mean": ("Wait until first selected, mean", seconds),
+    "first_selected_wait_p99": ("Wait until first selected, 99th percentile", seconds),
+    "host_seconds": ("Host time of all rounds", seconds),
+    "wall_seconds": ("Whole run", seconds),
+    "requests": ("Requests", _count),
+    "completed": ("Completed", _count),
+    "aborted": ("Aborted", _count),
+    "row_visits": ("Row visits", _count),
+}
+"""Key of `Comparison.metrics` -> words, and how its numbers are written."""
+
+SHORT = ("rounds", "rows_per_round", "avoidable_slots", "reuse_rate", "latency_mean", "latency_p99", "host_seconds")
+
+
+def body(library: Library, keys: list[str], whole: bool, theme: str) -> list[Any]:
+    """What stands in the comparison's panel. Raises UnknownTrace, TraceError."""
+    out: list[Any] = [_picker(library, keys)] if whole else []
+    if len(keys) < 2:
+        return [*out, html.P("Choose a second run to compare with.", className="soft")]
+    with library.reading_all(keys) as opened:
+        found = compare(*(one.trace for one in opened))
+        out += [_parting(label, part, found.labels[0]) for label, part in zip(found.labels[1:], found.divergences, strict=True)]
+        if found.warnings:
+            out.append(html.Ul([html.Li(line) for line in found.warnings], className="warnings"))
+        if not whole:
+            return [*out, _table(found, SHORT)]
+        clocked = all(one.trace.header.clock.arrivals for one in opened)
+        rows = {
+            label: one.trace.rounds.loc[one.trace.rounds["tokens"] > 0, "rows"]
+            for label, one in zip(found.labels, opened, strict=True)
+        }
+        row_budget = max(one.trace.config.max_num_seqs for one in opened)
+    waited = found.waits if clocked else found.wait_rounds
+    grid = [
+        _chart("Rows a round", charts.rows_a_round(rows, row_budget, theme)),
+        _chart("Slots by cause", charts.slots_by_cause(found.slots, theme)),
+        _chart("Waits by cause", charts.waits_by_cause(waited, theme, "seconds" if clocked else "rounds")),
+    ]
+    if clocked:
+        latency = {label: found.requests[label]["latency"] for label in found.labels}
+        grid.append(_chart("Latency, and its tail", charts.latency_ecdf(latency, theme), tall=True))
+    costs = {label: cost.to_dict() if cost else None for label, cost in zip(found.labels[1:], found.costs, strict=True)}
+    if any(costs.values()):
+        grid.append(_chart("Host time saved", charts.cost_identity(costs, theme), _identity(found)))
+    refused = [f"{label}: {why}." for label, why in zip(found.labels[1:], found.refusals, strict=True) if why]
+    if refused:
+        out.append(html.P(["No cost identity. ", *refused], className="soft"))
+    return [
+        *out,
+        html.Div([html.Div(_table(found, tuple(METRICS)), className="metrics-host"), *grid], className="charts"),
+        html.Div([html.H3("Requests"), _requests(found, clocked)], className="chart wide"),
+    ]
+
+
+def _picker(library: Library, keys: list[str]) -> html.Div:
+    """All runs of the first one's workload; a press adds or removes one."""
+    known = {described["key"]: described for described in library.list()}
+    for key in keys:
+        known.setdefault(key, library.describe(key))
+    group = known[keys[0]]["group"] if keys else None
+    buttons = []
+    for key, described in known.items():
+        if group is not None and described["group"] != group:
+            continue
+        chosen = key in keys
+        after = [other for other in keys if other != key] if chosen else [*keys, key]
+        buttons.append(
+            html.Button(
+                described["policy"],
+                type="button",
+                className="toggle",
+                title=described["file"],
+                disabled=not after or len(after) > MAX_TRACES,
+                **{"aria-pressed": str(chosen).lower(), "data-traces": ".".join(after)},
+            )
+        )
+    return html.Div(buttons, className="chips", role="group", **{"aria-label": "Runs compared"})
+
+
+def _parting(label: str, part: Divergence | None, first: str) -> html.P:
+    if part is None:
+        return html.P([html.B(label), f" decided as {first} did in every round."])
+    words: list[Any] = [html.B(label), f" and {first} part in "]
+    words.append(
+        html.Button(f"round {part.round:,}", type="button", className="link", **{"data-round": str(part.round)})
+    )
+    gained, lost = part.only_second, part.only_first
+    if gained:
+        words.append(f": {label} also selected {listed(gained)}")
+        words.append(f", not {listed(lost)}." if lost else ".")
+    elif lost:
+        words.append(f": only {first} selected {listed(lost)}.")
+    else:
+        words.append(": the same requests, with other tokens or in another order.")
+    return html.P(words, className="parting")
+
+
+def _table(found: Comparison, names: tuple[str, ...]) -> html.Div:
+    head = [html.Th("", scope="col"), *(html.Th(label, scope="col") for label in found.labels)]
+    rows = []
+    for name in names:
+        words, written = METRICS[name]
+        values = [found.metrics.at[name, label] if name in found.metrics.index else None for label in found.labels]
+        if all(value is None or value != value for value in values):
+            continue
+        if name in ("aborted", "stalled_rounds", "recomputed_tokens") and not any(values):
+            continue
+        cells = []
+        for k, value in enumerate(values):
+            if value is None or value != value:
+                cells.append(html.Td("-"))
+                continue
+            cell: list[Any] = [written(float(value))]
+            if k and values[0] and values[0] == values[0] and value != values[0]:
+                cell.append(html.Span(_change(float(value) / float(values[0])), className="change"))
+            cells.append(html.Td(cell))
+        rows.append(html.Tr([html.Th(words, scope="row"), *cells]))
+    table = html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="metrics")
+    return html.Div(table, className="table-scroll", tabIndex=0, role="region", **{"aria-label": "Metrics side by side"})
+
+
+def _change(ratio: float) -> str:
+    return f"x {ratio:,.2f}" if ratio < 10 else f"x {ratio:,.0f}"
+
+
+def _identity(found: Comparison) -> list[Any]:
+    lines = []
+    for label, cost in zip(found.labels[1:], found.costs, strict=True):
+        if cost is None:
+            continue
+        mine, base = cost.second, cost.first
+        lines.append(
+            html.P(
+                f"{label}: {seconds(cost.saved_ns / 1e9)} saved = {seconds(float(cost.fewer_rounds_ns) / 1e9)} for "
+                f"{counted(abs(base.rounds - mine.rounds), 'round')} {'fewer' if mine.rounds <= base.rounds else 'more'}, less "
+                f"{seconds(float(cost.dearer_rounds_ns) / 1e9)} that the rest got dearer.",
+                className="soft",
+            )
+        )
+    return lines
+
+
+def _chart(title: str, figure: Any, notes: list[Any] | None = None, tall: bool = False) -> html.Div:
+    figure.update_layout(autosize=True, margin={"l": 8, "r": 8, "t": 8, "b": 8})
+    return html.Div(
+        [
+            html.H3(title),
+            *(notes or []),
+            dcc.Graph(
+                figure=figure,
+                responsive=True,
+                config={"displayModeBar": False, "displaylogo": False, "showTips": False},
+                style={"height": "360px" if tall else "280px"},
+            ),
+        ],
+        className="chart",
+    )
+
+
+def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
+    table = found.requests.iloc[:MAX_ROWS]
+    columns: list[dict[str, Any]] = [
+        {"field": "request", "headerName": "Request", "pinned": "left", "minWidth": 120, "filter": True}
+    ]
+    number = {"type": "numericColumn", "flex": 1, "minWidth": 110}
+    data = pd.DataFrame({"request": table.index.astype(str)})
+    for k, label in enumerate(found.labels):
+        own = table[label]
+        shown = [("first_selected_round", "First round"), ("wait_rounds", "Rounds waited")]
+        if clocked:
+            shown += [("wait_seconds", "Waited, ms"), ("latency", "Latency, ms")]
+        children = []
+        for name, words in shown:
+            values = pd.to_numeric(own[name], errors="coerce").to_numpy(dtype=float)
+            if name in ("wait_seconds", "latency"):
+                values = (values * 1000).round(3)
+            data[f"{name}{k}"] = values
+            children.append({"field": f"{name}{k}", "headerName": words, **number})
+        data[f"cause{k}"] = own["cause"].astype(object).where(own["cause"].notna(), "").to_numpy()
+        children.append({"field": f"cause{k}", "headerName": "Mostly", "flex": 1, "minWidth": 120, "filter": True})
+        columns.append({"headerName": label, "children": children})
+    rows = data.astype(object).where(data.notna(), None).to_dict("records")
+    return dash_ag_grid.AgGrid(
+        rowData=rows,
+        columnDefs=columns,
+        defaultColDef={"sortable": True, "resizable": True},
+        # The page's variables, so that the grid follows the theme by itself.
+        dashGridOptions={"theme": {"function": _GRID_THEME}, "animateRows": False, "suppressFieldDotNotation": True},
+        style={"height": f"{min(440, 120 + 42 * len(rows))}px"},
+    )

@@ -1,0 +1,261 @@
+"""Which traces the page may show: files named on the command line, files in one folder, runs made in the classroom.
+
+The browser knows a trace by an opaque key; only this module turns a key into a file. A key comes from the run's own
+random id, so a link still means the same run after the server was started again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from radixflow.analysis.waits import Ledger
+from radixflow.figures.palette import Colours
+from radixflow.trace import Trace, TraceError, open_trace, read_header
+from radixflow.trace.files import COMPRESSED, PLAIN, part_number
+from radixflow.trace.schema import Header
+
+MAX_OPEN = 12
+"""Traces held in memory; the one unused for longest is dropped."""
+
+MAX_LISTED = 500
+"""Files of a trace folder that are offered, the newest."""
+
+MAX_RUNS = 200
+"""Classroom runs kept; the oldest is dropped."""
+
+
+class UnknownTrace(KeyError):
+    """No trace of that key may be opened."""
+
+
+@dataclass(slots=True)
+class Shelved:
+    """One trace that may be opened."""
+
+    key: str
+    path: Path
+    header: Header
+    listed: bool = True
+    """False for a classroom run: only who knows its key finds it."""
+    planned: Any = None
+    """Of a classroom run, what its colours are given by: the workload in its own order."""
+
+    def describe(self) -> dict[str, Any]:
+        """What the page's selectors show."""
+        header = self.header
+        name = self.path.name.removesuffix(COMPRESSED).removesuffix(PLAIN)
+        return {
+            "key": self.key,
+            "file": name,
+            "policy": header.policy,
+            "engine": header.engine,
+            "model": header.model,
+            "group": header.workload or name,
+            "S": header.config.max_num_seqs,
+            "T": header.config.max_num_batched_tokens,
+        }
+
+
+@dataclass(slots=True)
+class Open:
+    """A trace in memory. Hold `lock` while reading from it: `update` replaces its tables."""
+
+    key: str
+    path: Path
+    trace: Trace
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    version: int = 0
+    """Counts updates; what was derived from an older version is stale."""
+    _derived: dict[str, tuple[int, Any]] = field(default_factory=dict)
+
+    def derived(self, name: str, build) -> Any:
+        """`build(trace)`, kept until the trace grows."""
+        known = self._derived.get(name)
+        if known is None or known[0] != self.version:
+            known = (self.version, build(self.trace))
+            self._derived[name] = known
+        return known[1]
+
+    @property
+    def ledger(self) -> Ledger:
+        """All waits of the trace."""
+        return self.derived("ledger", Ledger)
+
+    def update(self) -> bool:
+        """Read what was appended; True if anything was. Raises TraceReplaced, TraceError."""
+        with self.lock:
+            grown = self.trace.update()
+            self.version += grown
+        return grown
+
+
+class Library:
+    """The traces that may be shown, shared by all sessions and never changed by one of them.
+
+    paths: files named on the command line, listed first.
+    folder: every trace file below it is offered too; links that lead out of it are not.
+
+    Raises TraceError for a named file that is no trace, and for a folder that isn't one.
+    """
+
+    def __init__(self, paths: list[Path] = (), folder: Path | None = None):
+        self._lock = threading.Lock()
+        self._shelf: dict[str, Shelved] = {}
+        self._seen: dict[tuple[Path, int], str] = {}
+        self._open: dict[str, Open] = {}
+        self._opening: dict[str, threading.Lock] = {}
+        self._colours: dict[tuple[str, ...], tuple[tuple[int, ...], Colours]] = {}
+        self._folder = folder.resolve() if folder is not None else None
+        if self._folder is not None and not self._folder.is_dir():
+            raise TraceError(f"{folder}: no such folder, expected one that holds traces")
+        self._named = [Path(path) for path in paths]
+        for path in self._named:
+            self._shelve(path, read_header(path))
+        self.refresh()
+
+    # What there is
+
+    def list(self) -> list[dict[str, Any]]:
+        """All that may be offered to everybody: named files first, then the folder's."""
+        self.refresh()
+        with self._lock:
+            return [shelved.describe() for shelved in self._shelf.values() if shelved.listed]
+
+    def describe(self, key: str) -> dict[str, Any]:
+        """One trace's description. Raises UnknownTrace."""
+        return self._find(key).describe()
+
+    def refresh(self) -> None:
+        """Look for new files, and for files that were replaced by another run."""
+        for path in [*self._named, *self._in_folder()]:
+            try:
+                inode = path.stat().st_ino
+                if (path, inode) not in self._seen:
+                    self._shelve(path, read_header(path))
+            except (OSError, TraceError):
+                continue  # being created, removed, or no trace
+
+    def _in_folder(self) -> Iterator[Path]:
+        if self._folder is None:
+            return
+        found = []
+        for pattern in (f"*{PLAIN}", f"*{COMPRESSED}"):
+            for path in self._folder.rglob(pattern):
+                if path.is_file() and path.resolve().is_relative_to(self._folder) and not part_number(path):
+                    found.append(path)
+        found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+        yield from found[:MAX_LISTED]
+
+    def has(self, key: str) -> bool:
+        """Whether a trace of that key may be opened."""
+        with self._lock:
+            return key in self._shelf
+
+    def add_run(self, path: Path, planned: Any) -> str:
+        """Put a classroom run on the shelf, unlisted; its key."""
+        key = self._shelve(path, read_header(path), listed=False, planned=planned)
+        with self._lock:
+            runs = [known for known, shelved in self._shelf.items() if not shelved.listed]
+            for old in runs[:-MAX_RUNS]:
+                self._shelf.pop(old).path.unlink(missing_ok=True)
+                self._open.pop(old, None)
+        return key
+
+    def _shelve(self, path: Path, header: Header, listed: bool = True, planned: Any = None) -> str:
+        with self._lock:
+            name = header.id if re.fullmatch(r"[0-9a-f]{16}", header.id) else _digest(header.id)
+            key = f"{name}-{header.engine_index}" if header.engine_index else name
+            if key in self._shelf and self._shelf[key].path != path:
+                key = f"{key}-{_digest(str(path))[:6]}"  # a copy of the same run
+            self._shelf[key] = Shelved(key, path, header, listed, planned)
+            self._seen[path, path.stat().st_ino] = key
+            return key
+
+    def _find(self, key: str) -> Shelved:
+        with self._lock:
+            shelved = self._shelf.get(key)
+        if shelved is None:
+            raise UnknownTrace(key)
+        return shelved
+
+    def latest(self, key: str) -> str:
+        """The key of the run that now lies where `key`'s file lay."""
+        path = self._find(key).path
+        self.refresh()
+        with self._lock:
+            here = [known for known, shelved in self._shelf.items() if shelved.path == path]
+        return here[-1]
+
+    # What is open
+
+    def open(self, key: str) -> Open:
+        """The trace of a key, read once. Raises UnknownTrace, TraceError."""
+        shelved = self._find(key)
+        with self._lock:
+            known = self._open.pop(key, None)
+            if known is not None:
+                self._open[key] = known  # now the last one used
+                return known
+            gate = self._opening.setdefault(key, threading.Lock())
+        with gate:
+            with self._lock:
+                known = self._open.get(key)
+            if known is None:
+                trace = open_trace(shelved.path)
+                if trace.id != shelved.header.id:
+                    raise TraceError(f"{shelved.path.name}: holds another run now, choose it again")
+                known = Open(key, shelved.path, trace)
+                with self._lock:
+                    self._open[key] = known
+                    while len(self._open) > MAX_OPEN:
+                        self._open.pop(next(iter(self._open)))
+        return known
+
+    @contextmanager
+    def reading(self, key: str) -> Iterator[Open]:
+        """The open trace, with its lock held."""
+        opened = self.open(key)
+        with opened.lock:
+            yield opened
+
+    @contextmanager
+    def reading_all(self, keys: list[str]) -> Iterator[list[Open]]:
+        """Several open traces, all locks held; always taken in the same order, so that two readers can't block."""
+        opened = [self.open(key) for key in keys]
+        with ExitStack() as stack:
+            for one in sorted(opened, key=lambda one: one.key):
+                stack.enter_context(one.lock)
+            yield opened
+
+    def colours(self, keys: list[str]) -> Colours:
+        """One colour a request over several traces, the first one's order leading."""
+        opened = [self.open(key) for key in dict.fromkeys(keys)]
+        name = tuple(one.key for one in opened)
+        versions = tuple(len(one.trace.ids) for one in opened)
+        with self._lock:
+            known = self._colours.get(name)
+        if known is not None and known[0] == versions:
+            return known[1]
+        colours = known[1] if known is not None else Colours()
+        for one in opened:
+            planned = self._find(one.key).planned
+            if planned is not None:
+                colours.extend(planned)
+            with one.lock:
+                colours.extend(one.trace)
+        with self._lock:
+            self._colours[name] = (versions, colours)
+            while len(self._colours) > 4 * MAX_OPEN:
+                self._colours.pop(next(iter(self._colours)))
+        return colours
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,93 @@
+"""Prometheus counters of waits and slots by cause, for the runs that are being followed or shown.
+
+    radixflow_slots_total{trace, policy, cause}                 row slots of rounds with a token
+    radixflow_wait_rounds_total{trace, policy, cause}           rounds that requests waited
+    radixflow_wait_seconds_total{trace, policy, cause}          seconds that requests waited
+    radixflow_rounds_total{trace, policy}                       rounds, stalled ones included
+    radixflow_scheduled_tokens_total{trace, policy}             tokens scheduled
+    radixflow_requests{trace, policy, state}                    requests by state: arrived, finished
+    radixflow_trace_complete{trace, policy}                     1 where the run's end was read
+
+`cause` is one of CONTRACT's closed lists; `trace` is the key that links carry. docs/dashboard.md explains each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from radixflow.analysis.slots import slots
+from radixflow.analysis.waits import waits_by_cause
+from radixflow.trace import TraceError
+
+from .library import Library, UnknownTrace
+
+MAX_EXPORTED = 8
+"""Traces in one answer: those listed first that aren't complete, then the others."""
+
+
+class Causes(Collector):
+    """Reads what the traces say at the moment they are asked."""
+
+    def __init__(self, library: Library):
+        self._library = library
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ["trace", "policy"]
+        by_cause = [*labels, "cause"]
+        slot = CounterMetricFamily("radixflow_slots", "Row slots of rounds with a token, by cause", labels=by_cause)
+        rounds = CounterMetricFamily("radixflow_wait_rounds", "Rounds that requests waited, by cause", labels=by_cause)
+        time = CounterMetricFamily("radixflow_wait_seconds", "Seconds that requests waited, by cause", labels=by_cause)
+        total = CounterMetricFamily("radixflow_rounds", "Rounds, stalled ones included", labels=labels)
+        tokens = CounterMetricFamily("radixflow_scheduled_tokens", "Tokens scheduled", labels=labels)
+        requests = GaugeMetricFamily("radixflow_requests", "Requests by state", labels=[*labels, "state"])
+        complete = GaugeMetricFamily("radixflow_trace_complete", "1 where the run's end was read", labels=labels)
+        for described in self._library.list()[:MAX_EXPORTED]:
+            who = [described["key"], described["policy"]]
+            try:
+                opened = self._library.open(described["key"])
+                opened.update()
+                with opened.lock:
+                    numbers = opened.derived("metrics", _numbers)
+            except (TraceError, UnknownTrace, OSError):
+                continue
+            for cause, count in numbers["slots"].items():
+                slot.add_metric([*who, cause], count)
+            for cause, (count, seconds) in numbers["waits"].items():
+                rounds.add_metric([*who, cause], count)
+                time.add_metric([*who, cause], seconds)
+            total.add_metric(who, numbers["rounds"])
+            tokens.add_metric(who, numbers["tokens"])
+            for state, count in numbers["requests"].items():
+                requests.add_metric([*who, state], count)
+            complete.add_metric(who, numbers["complete"])
+        yield from (slot, rounds, time, total, tokens, requests, complete)
+
+
+def _numbers(trace: Any) -> dict[str, Any]:
+    waited = waits_by_cause(trace)
+    requests = trace.requests
+    return {
+        "slots": {cause: int(count) for cause, count in slots(trace).totals.items()},
+        "waits": {
+            cause: (int(row["rounds"]), float(row["seconds"])) for cause, row in waited.iterrows()
+        },
+        "rounds": int(trace.rounds["repeat"].sum()),
+        "tokens": int(trace.rounds["tokens"].sum()),
+        "requests": {"arrived": len(requests), "finished": int(requests["finish_reason"].notna().sum())},
+        "complete": int(trace.complete),
+    }
+
+
+def registry(library: Library) -> CollectorRegistry:
+    """A registry of its own, so that two apps in one process don't mix."""
+    own = CollectorRegistry()
+    own.register(Causes(library))
+    return own

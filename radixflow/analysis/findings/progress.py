@@ -1,0 +1,68 @@
+"""Findings about requests that get nowhere: `no_progress` and `never_fits`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from radixflow.analysis.findings.evidence import Evidence
+from radixflow.analysis.findings.finding import ERROR, Finding, joined, ranges
+from radixflow.analysis.prose import counted, listed, spans
+
+CODES = ("no_progress", "never_fits")
+
+LONG = 100
+"""Stalled rounds in a row that are too many even where the run went on afterwards."""
+
+_OWN = ("deferred", "paused", "throttled")
+"""Stalls for which the scheduler waits on purpose: for a grammar, another machine, a user."""
+
+
+def find(evidence: Evidence) -> Iterator[Finding]:
+    """Stalls that nothing in the scheduler would end, and requests larger than the pool."""
+    yield from _no_progress(evidence)
+    yield from _never_fits(evidence)
+
+
+def _no_progress(evidence: Evidence) -> Iterator[Finding]:
+    trace = evidence.trace
+    stalls = [(first, last, cause, i) for first, last, cause, i in evidence.seen.stalls if cause not in _OWN]
+    stretches = joined((first, last) for first, last, _, _ in stalls if stalls)
+    ended = trace.end is not None and trace.end.reason == "stalled"
+    for first, last in stretches:
+        to_the_end = last == trace.num_rounds
+        if not (to_the_end and (ended or last > first) or last - first + 1 >= LONG):
+            continue
+        at = [(cause, i) for begin, _, cause, i in stalls if first <= begin <= last]
+        cause, culprit = at[-1]
+        waiting = trace.round(last).queue
+        names = evidence.names(waiting)
+        why = f" The scan stopped at {trace.ids[culprit]} ({cause})." if culprit is not None else ""
+        until = "to the end of the trace" if to_the_end else f"{counted(last - first + 1, 'round')} long"
+        message = (
+            f"From round {first} on, {until}, nothing was scheduled and nothing ran, though {listed(names)} waited."
+            f"{why} Nothing in the scheduler would have changed that."
+        )
+        facts = {
+            "stalled_rounds": last - first + 1,
+            "cause": cause,
+            "stopped_by": trace.ids[culprit] if culprit is not None else None,
+            "free_blocks": trace.round(last).free,
+            "run_ended": trace.end.reason if trace.end else None,
+        }
+        yield Finding("no_progress", ERROR, names, [[first, last]], message, facts)
+
+
+def _never_fits(evidence: Evidence) -> Iterator[Finding]:
+    refused = evidence.refusals
+    too_large = refused["needed"].gt(refused["total"]).fillna(False).astype(bool) & (refused["cause"] == "capacity")
+    never = refused[(refused["cause"] == "never_fits") | too_large]
+    for i, own in never.groupby("i", sort=True):
+        name = evidence.trace.ids[i]
+        needed, total = int(own["needed"].max()), int(own["total"].iloc[-1])
+        rounds = ranges(own["round"].tolist())
+        message = (
+            f"{name} needs {counted(needed, 'KV block')} and the whole pool has {total}: it can never be admitted, and "
+            f"was refused in {spans(rounds)}."
+        )
+        facts = {"needed": needed, "total": total, "gate": own["gate"].iloc[-1]}
+        yield Finding("never_fits", ERROR, [name], rounds, message, facts)

@@ -1,0 +1,201 @@
+"""A round, and a whole trace, in figures and in words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from radixflow.analysis.bound import lower_bound
+from radixflow.analysis.causes import SLOT_CAUSES, WAIT_CAUSES, wait_cause
+from radixflow.analysis.cost import NS
+from radixflow.analysis.prose import counted, in_the_way, listed, seconds, stopped_by
+from radixflow.analysis.refusals import Refusals
+from radixflow.analysis.slots import slots
+from radixflow.analysis.summary import Summary, summarize
+from radixflow.analysis.timeline import Timeline
+from radixflow.analysis.waits import waits
+
+_SLOT_WORDS = {
+    "resident": "held by a running request that got no tokens",
+    "avoidable": "avoidable: a waiting request would have fitted",
+    "blocked": "blocked: the next one waiting could reuse a prefix that was still being computed",
+    "capacity": "capacity: the next one waiting did not find enough free KV blocks",
+    "never_fits": "never_fits: the next one waiting needs more KV blocks than the pool has",
+    "alignment": "alignment: the tokens left were less than a block for the next one waiting",
+    "tokens": "tokens: the budget was used up",
+    "fragmented": "fragmented: the next one waiting was put aside",
+    "deferred": "deferred: the next one waiting was not ready to run",
+    "admission": "admission: the next one was held back by admission",
+    "idle": "idle: nobody else was waiting",
+    "unprobed": "unprobed: the probe was off",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RoundExplanation:
+    """One round: who was selected, who wasn't and why, and what became of each slot."""
+
+    round: int
+    selected: list[list]
+    """`[request, tokens]` in native order."""
+    slots: dict[str, int]
+    """Of each of `SLOT_CAUSES`."""
+    refused: list[dict]
+    """`{request, cause, ...facts}` of each refused visit."""
+    stopped_by: dict | None
+    """`{request, cause}`; request None where no request stopped the scan."""
+    unexamined: int
+    """Waiting requests that the scan didn't reach."""
+    avoidable: list[str]
+    """Requests that would have been accepted, one after another, had the scan gone on."""
+    text: str
+
+    def to_dict(self) -> dict:
+        """As plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceExplanation:
+    """A whole run: what it lost, to which cause, and to whom."""
+
+    summary: Summary
+    slots: dict[str, int]
+    """Of each of `SLOT_CAUSES`, over the rounds with a token."""
+    waits: dict[str, dict]
+    """By cause, those that occur: `{requests, rounds, seconds}`."""
+    culprits: list[dict]
+    """`{request, cause, stopped, rounds, seconds}`: who ended the scan with others behind, at most ten, those
+    that cost most first. `stopped` is the number of rounds it did so in; `rounds` and `seconds` are what all
+    the others together waited for it, the `unexamined` share of their waits."""
+    text: str
+
+    def to_dict(self) -> dict:
+        """As plain data."""
+        return asdict(self)
+
+
+def explain_round(trace, n: int) -> RoundExplanation:
+    """Explain round n. Raises KeyError where the trace doesn't hold it."""
+    view = trace.round(n)
+    ids = trace.ids
+    index = trace.rounds.index
+    own = slots(trace).rounds.iloc[int(np.searchsorted(index, n, side="right")) - 1]
+    table = {cause: int(own[cause]) for cause in SLOT_CAUSES}
+    timeline = Timeline.of(trace)
+    refusals = Refusals(trace, timeline)
+    at = timeline.at_round(n)
+    refused = [
+        {"request": ids[refusal.i], "cause": wait_cause(getattr(refusal, "cause", "blocked"))}
+        | refusals.facts(refusal.i, at)
+        for refusal in (*view.blocked, *view.other)
+    ]
+    stop = view.stop
+    stopped = None
+    if stop is not None:
+        stopped = {"request": None if stop.i is None else ids[stop.i], "cause": wait_cause(stop.cause)}
+    avoidable = [ids[i] for i in view.probe.avoidable] if view.probe else []
+    selected = [[ids[i], tokens] for i, tokens in view.selected]
+    unexamined = [ids[i] for i in view.unexamined]
+    text = _round_text(trace, view, selected, refused, stopped, unexamined, avoidable, table)
+    return RoundExplanation(n, selected, table, refused, stopped, len(unexamined), avoidable, text)
+
+
+def _round_text(trace, view, selected, refused, stopped, unexamined, avoidable, table) -> str:
+    config = trace.config
+    used = sum(tokens for _, tokens in selected)
+    lines = [
+        f"Round {view.n} filled {len(selected)} of {config.max_num_seqs} rows and spent {used} of "
+        f"{config.max_num_batched_tokens} tokens."
+        + (" It scheduled nothing although a request waited: it stalled." if view.stalled else "")
+    ]
+    if selected:
+        lines.append("Selected: " + ", ".join(f"{name} ({tokens})" for name, tokens in selected[:12]))
+        if len(selected) > 12:
+            lines[-1] += f" and {len(selected) - 12} others"
+    for entry in refused:
+        lines.append(f"- {entry['request']} ({entry['cause']}): {in_the_way(entry['cause'], entry)}")
+    if view.preempted:
+        gone = listed(trace.ids[i] for i in view.preempted)
+        lines.append(f"It preempted {gone}: running requests ran out of KV blocks.")
+    if stopped and stopped["request"] and unexamined:
+        lines.append(
+            f"{stopped_by([stopped['request']], stopped['cause'])} {counted(len(unexamined), 'request')} stood there "
+            f"({listed(unexamined)})."
+        )
+    if avoidable:
+        lines.append(f"Had the scan gone on, {listed(avoidable)} would have been accepted as well.")
+    empty = [f"{n} {_SLOT_WORDS[cause]}" for cause, n in table.items() if n and cause != "row_visits"]
+    if empty:
+        lines.append(f"Other slots: {'; '.join(empty)}.")
+    return "\n".join(lines)
+
+
+def explain_trace(trace) -> TraceExplanation:
+    """Explain the run as a whole."""
+    summary, own = summarize(trace), slots(trace)
+    table = waits(trace)
+    by_cause = {
+        cause: {
+            "requests": int(part["i"].nunique()),
+            "rounds": int(part["rounds"].sum()),
+            "seconds": int(part["ns"].sum()) / NS,
+        }
+        for cause, part in table.groupby("cause")
+    }
+    by_cause = {cause: by_cause[cause] for cause in WAIT_CAUSES if cause in by_cause}
+    culprits = _culprits(trace)
+    totals = {cause: int(n) for cause, n in own.totals.items()}
+    text = _trace_text(trace, summary, totals, by_cause, culprits)
+    return TraceExplanation(summary, totals, by_cause, culprits[:10], text)
+
+
+def _culprits(trace) -> list[dict]:
+    """Who stopped scans, by request and cause, the costliest first."""
+    line, rounds = Timeline.of(trace), trace.rounds
+    table = rounds.assign(ns=np.diff(line.t)[line.recorded], behind=rounds["unexamined"] * rounds["repeat"])
+    table = table[table["stopped_by"].notna() & (table["unexamined"] > 0)]
+    table = table.assign(ns=table["ns"] * table["unexamined"])
+    found = [
+        {
+            "request": who,
+            "cause": wait_cause(cause),
+            "stopped": int(part["repeat"].sum()),
+            "rounds": int(part["behind"].sum()),
+            "seconds": int(part["ns"].sum()) / NS,
+        }
+        for (who, cause), part in table.groupby(["stopped_by", "stop_cause"], sort=False)
+    ]
+    return sorted(found, key=lambda entry: (-entry["seconds"], -entry["rounds"]))
+
+
+def _trace_text(trace, summary: Summary, totals, by_cause, culprits) -> str:
+    bound = lower_bound(trace)
+    s, rows = trace.config.max_num_seqs, summary.rows_per_round
+    lines = [f"{summary.policy} ran {counted(summary.requests, 'request')} in {counted(summary.rounds, 'round')}."]
+    if summary.rounds:
+        lines.append(
+            f"No order of the same work could take fewer than {bound.rounds}: {bound.by_tokens} for the tokens, "
+            f"{bound.by_rows} for the rows, {bound.depth} because rounds had to follow one another "
+            f"({listed(bound.chain)})."
+        )
+    if summary.stalled_rounds:
+        lines.append(f"{counted(summary.stalled_rounds, 'call')} of the scheduler scheduled nothing: the run stalled.")
+    if rows is not None:
+        lines.append(f"A round filled {rows:.2f} of {s} rows on average; {counted(summary.empty_slots, 'slot')} stayed empty.")
+        lost = {cause: n for cause, n in totals.items() if n and cause != "row_visits"}
+        lines += [f"- {n:,} {_SLOT_WORDS[cause]}" for cause, n in lost.items()]
+    if by_cause:
+        lines.append("Requests waited, all together:")
+        for cause, own in sorted(by_cause.items(), key=lambda item: (-item[1]["seconds"], -item[1]["rounds"])):
+            time = f", {seconds(own['seconds'])}" if trace.header.clock.arrivals else ""
+            lines.append(f"- {cause}: {counted(own['rounds'], 'round')}{time} ({counted(own['requests'], 'request')})")
+    for entry in culprits[:3]:
+        lines.append(
+            f"{entry['request']} ({entry['cause']}) stopped the scan in {counted(entry['stopped'], 'round')}; those "
+            f"behind it waited {counted(entry['rounds'], 'round')} for that, all together."
+        )
+    if summary.reuse_rate is not None:
+        lines.append(f"{summary.reuse_rate:.1%} of the admitted prompt tokens came from the prefix cache.")
+    return "\n".join(lines)

@@ -1,0 +1,137 @@
+"""Plain sentences for causes: what stood in a request's way, said to someone who has never read vLLM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+_DEFERRED = {
+    "grammar": "its output grammar was still being compiled",
+    "remote_kv": "its cached tokens were still on their way from another machine",
+    "streaming": "its client had not yet sent the next part of its input",
+    "lora": "as many LoRA adapters as a round may hold were already in the batch",
+    "stale_output": "output of its earlier run was still on its way",
+    "connector": "the KV connector had not yet said how much of it is cached elsewhere",
+    "encoder": "its images or audio did not fit the encoder's budget or were not ready",
+    "throttled": "new prompts were held back to keep the data-parallel engines in step",
+}
+
+_CULPRIT = {
+    "blocked": "could reuse a prefix that was still being computed in that round",
+    "capacity": "did not find enough free KV blocks",
+    "never_fits": "needs more KV blocks than the whole pool has",
+    "alignment": "could not be cut to whole blocks within what was left of the token budget",
+    "tokens": "did not fit what was left of the token budget",
+    "deferred": "was not ready to run",
+    "fragmented": "was put aside",
+}
+
+
+def listed(names: Iterable[str], most: int = 4) -> str:
+    """`A`, `A and B`, `A, B and 7 others`."""
+    names = list(names)
+    if len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1} others"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 round`, `3 rounds`."""
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+def spans(ranges: Sequence[Sequence[int]], most: int = 4) -> str:
+    """`round 3`, `rounds 1 to 5`, `rounds 1 to 5, 9 and 12 to 14`."""
+    ranges = list(ranges)
+    parts = [str(a) if a == b else f"{a} to {b}" for a, b in ranges[:most]]
+    if len(ranges) > most:
+        parts.append(f"{len(ranges) - most} more stretches")
+    single = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    text = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"{'round' if single else 'rounds'} {text}"
+
+
+def seconds(value: float) -> str:
+    """A time with three significant digits and a fitting unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if abs(value) >= size:
+            return f"{value / size:.3g} {unit}"
+    return "0 s" if not value else f"{value * 1e9:.3g} ns"
+
+
+def stopped_by(culprits: Sequence[str], cause: str) -> str:
+    """Who stopped the scan and why, as a sentence; one culprit a round, all for the same cause."""
+    did = _CULPRIT.get(cause, "could not be selected")
+    if len(culprits) == 1:
+        who = f"{culprits[0]}, which {did}"
+    else:
+        who = f"{listed(culprits)} in turn, each of which {did}"
+    return f"The scan of the waiting queue stopped at {who}; nothing behind that request was looked at."
+
+
+def in_the_way(cause: str, facts: dict) -> str:
+    """One sentence that says what the cause means, with its facts."""
+    match cause:
+        case "blocked":
+            producer = facts.get("producer", "another request")
+            return (
+                f"The cached prefix that it can resume from, {facts.get('boundary', '?')} tokens long, was being "
+                f"computed by {producer} in the same round; it can be read from the next round on."
+            )
+        case "capacity":
+            return f"It needed {_blocks(facts)}.{_behind(facts)}"
+        case "never_fits":
+            return (
+                f"It needs {facts.get('needed', '?')} KV blocks and the whole pool has {facts.get('total', '?')}: "
+                f"it can never be selected.{_behind(facts)}"
+            )
+        case "alignment":
+            return (
+                f"{facts.get('tokens_left', '?')} tokens of the round's budget were left, but its next chunk must end "
+                f"on a block of {facts.get('block', '?')} tokens: cut to whole blocks, nothing remained of it."
+            )
+        case "tokens":
+            if facts.get("gate") == "chunking":
+                return f"Its prompt may not be cut, and only {facts.get('tokens_left', '?')} tokens of budget were left."
+            spent = f", most of it by {listed(facts['spent_by'])}" if facts.get("spent_by") else ""
+            return f"The round's token budget was used up before the scan reached it{spent}."
+        case "rows":
+            below = facts.get("held_by_lower_priority")
+            more = f" {listed(below)} held some of them with a lower priority." if below else ""
+            return f"Every row of the batch was taken before the scan reached it.{more}"
+        case "unexamined":
+            return stopped_by([facts["culprit"]], facts["culprit_cause"])
+        case "not_entered":
+            if facts.get("spent_by"):
+                return (
+                    f"Running requests (most of all {listed(facts['spent_by'])}) used up the token budget, so the "
+                    "waiting queue was not looked at."
+                )
+            if facts.get("why") == "preemption this round":
+                return "Running requests ran out of KV blocks; a round that preempts admits nobody from the queue."
+            return "The scheduler was paused."
+        case "admission":
+            return f"Admission held it for {seconds(facts['held'])} to let related requests arrive."
+        case "fragmented":
+            return (
+                f"The {facts.get('tokens_left', '?')} tokens left would have cut it short of its next whole block, so "
+                "it was put aside for a request that fits."
+            )
+        case "deferred":
+            return f"It was not ready to run: {_DEFERRED.get(facts.get('status'), 'the trace does not say why')}."
+        case "in_step":
+            return "It arrived while the engine was busy; the next call of the scheduler saw it."
+        case _:
+            return "The trace does not say: rounds are missing from it, or a round does not name this request."
+
+
+def _blocks(facts: dict) -> str:
+    named = (("reserved", "reserved"), ("watermark", "kept free"))
+    kept = [f"{facts[name]} {what}" for name, what in named if facts.get(name)]
+    more = f" ({' and '.join(kept)})" if kept else ""
+    gate = " for its whole prompt" if facts.get("gate") == "full_sequence" else ""
+    return f"{facts.get('needed', '?')} KV blocks{gate} and {facts.get('free', '?')} were free{more}"
+
+
+def _behind(facts: dict) -> str:
+    also = [name for name in facts.get("also", ()) if name]
+    return f" It would also have been refused as {listed(also)}." if also else ""

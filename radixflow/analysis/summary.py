@@ -1,0 +1,135 @@
+"""The summary of a run: one number or distribution a definition, nothing estimated."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from radixflow.analysis.bound import lower_bound
+from radixflow.analysis.cost import NS, CostRefused, host_cost
+from radixflow.analysis.recompute import recomputed_tokens
+from radixflow.analysis.reuse import served_tokens
+from radixflow.analysis.timeline import last_moment
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What `run --json` prints. Times are seconds."""
+
+    trace: str
+    """Path of the trace (the first file, where there are several)."""
+    policy: str
+    engine: str
+    """`sim` or `vllm`."""
+    model: str | None
+    workload: str | None
+    requests: int
+    """Requests that reached the scheduler."""
+    completed: int
+    """Left it with a reason other than `abort` and `error`."""
+    aborted: int
+    """Left it with the reason `abort`."""
+    rounds: int
+    """Calls of `schedule()` that scheduled at least one token."""
+    stalled_rounds: int
+    """Calls that scheduled none although an admitted request was unfinished and no step in flight."""
+    scheduled_tokens: int
+    row_visits: int
+    """A row visit is one request scheduled in one round."""
+    rows_per_round: float | None
+    """`row_visits / rounds`; None without a round."""
+    empty_slots: int
+    """The row budget S minus the rows, summed over `rounds`."""
+    avoidable_slots: int | None
+    """Over `rounds`: how many more requests the native check would have accepted. None where a round
+    with an empty slot was not probed (probe off or sampled): a part of the sum would mislead."""
+    blocked_visits: int
+    """Visits refused only because a state at the matched boundary was being written in that round."""
+    reuse_rate: float | None
+    """Prompt tokens served from the cache at first admission, over the prompt tokens of the requests
+    that were admitted. A request never admitted was never looked up, so it is in neither. None where
+    none was admitted."""
+    recomputed_tokens: int
+    """Tokens scheduled again after a preemption threw their state away."""
+    lower_bound_rounds: int
+    """max(W/T, V/S, D), rounded up (see `radixflow.analysis.bound`)."""
+    latency: dict[str, float] | None
+    """Arrival to finish of the completed requests, `{mean, p50, p95, p99}`; None where the workload has
+    no clock or none completed. Percentiles interpolate linearly."""
+    first_selected_wait: dict[str, float] | None
+    """Arrival to `schedule()` of the first round that selected it, over the requests ever selected."""
+    host_seconds: float | None
+    """Sum over `rounds` of `schedule()`'s return to `update_from_output()`'s entry; None under
+    asynchronous scheduling. A round still in flight when the trace was cut counts nothing."""
+    wall_seconds: float
+    """First arrival (or first round) to the last recorded moment, on the run's own clock: virtual in
+    the simulator."""
+
+    def to_dict(self) -> dict:
+        """The object of CONTRACT's Summary, key by key in its order."""
+        return asdict(self)
+
+
+def summarize(trace) -> Summary:
+    """The summary of `trace`. A trace that was cut is summarised as far as it goes."""
+    rounds, requests, header = trace.rounds, trace.requests, trace.header
+    counted = rounds[rounds["tokens"] > 0]
+    s = trace.config.max_num_seqs
+    rows = int(counted["rows"].sum())
+    served, prompt = served_tokens(trace)
+    reasons = requests["finish_reason"]
+    finished = reasons.notna()
+    completed = finished & ~reasons.isin(["abort", "error"])
+    clocked = header.clock.arrivals
+    try:
+        host = host_cost(trace).total_ns / NS
+    except CostRefused:
+        host = None
+    return Summary(
+        trace=str(trace.path),
+        policy=header.policy,
+        engine=header.engine,
+        model=header.model,
+        workload=header.workload,
+        requests=len(requests),
+        completed=int(completed.sum()),
+        aborted=int((reasons == "abort").sum()),
+        rounds=len(counted),
+        stalled_rounds=int(rounds.loc[rounds["stalled"], "repeat"].sum()),
+        scheduled_tokens=int(counted["tokens"].sum()),
+        row_visits=rows,
+        rows_per_round=rows / len(counted) if len(counted) else None,
+        empty_slots=s * len(counted) - rows,
+        avoidable_slots=_avoidable(counted, s),
+        blocked_visits=int((trace.refusals["cause"] == "blocked").sum()),
+        reuse_rate=served / prompt if prompt else None,
+        recomputed_tokens=recomputed_tokens(trace),
+        lower_bound_rounds=lower_bound(trace).rounds,
+        latency=_spread(requests, "finish_t", completed) if clocked else None,
+        first_selected_wait=_spread(requests, "first_selected_t", finished | True) if clocked else None,
+        host_seconds=host,
+        wall_seconds=_wall_ns(trace) / NS,
+    )
+
+
+def _avoidable(counted, s: int) -> int | None:
+    unprobed = counted["avoidable"].isna() & (counted["rows"] < s)
+    return None if bool(unprobed.any()) else int(counted["avoidable"].fillna(0).sum())
+
+
+def _spread(requests, until: str, among) -> dict[str, float] | None:
+    """Mean and percentiles of `until` minus arrival, in seconds."""
+    chosen = requests[among & requests[until].notna()]
+    if not len(chosen):
+        return None
+    spans = (chosen[until].to_numpy(np.int64) - chosen["arrival"].to_numpy(np.int64)) / NS
+    p50, p95, p99 = np.percentile(spans, (50, 95, 99)).tolist()
+    return {"mean": float(spans.mean()), "p50": p50, "p95": p95, "p99": p99}
+
+
+def _wall_ns(trace) -> int:
+    begins = [int(trace.requests["arrival"].min())] if len(trace.requests) else []
+    if len(trace.rounds):
+        begins.append(int(trace.rounds["t"].min()))
+    return max(0, last_moment(trace) - min(begins)) if begins else 0

@@ -1,0 +1,73 @@
+"""The five-minute tour: Figure 1 on the real engine under both policies, compared, then the dashboard."""
+
+from __future__ import annotations
+
+from importlib import util
+from pathlib import Path
+
+from rich.text import Text
+
+from radixflow.printing import out, quiet_engine, show_comparison, working
+from radixflow.trace import Trace, open_trace
+
+POLICIES = ("radix", "radixflow")
+FOLDER = Path("runs") / "demo"
+
+
+def tour(engine: str | None, port: int, stay: bool) -> None:
+    """Run, compare and, with `stay`, serve the dashboard until interrupted."""
+    if engine is None:
+        engine = "vllm" if util.find_spec("vllm") else "recorded"
+    traces = _recorded() if engine == "recorded" else [_record(engine, policy) for policy in POLICIES]
+    _tell(traces)
+    if not stay:
+        return
+    from radixflow_dashboard import serve
+
+    serve([trace.path for trace in traces], port=port)
+
+
+def _record(engine: str, policy: str) -> Trace:
+    from radixflow.engines.run import run_workload
+
+    path = FOLDER / f"figure1-{policy}-{engine}.rft.jsonl.zst"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    model = "tiny-nemotron-h" if engine == "vllm" else None
+    where = f"a tiny Nemotron-H on vLLM {_version()}" if model else f"vLLM {_version()}'s scheduler, simulated worker"
+    out.print(Text(f"running Figure 1 under {policy}: {where}"))
+    with quiet_engine(), working(policy) as progress:
+        run_workload("figure1", policy, engine=engine, model=model, trace=path, progress=progress)
+    return open_trace(path)
+
+
+def _version() -> str:
+    from radixflow.scheduling.versions import installed_vllm
+
+    return installed_vllm()
+
+
+def _recorded() -> list[Trace]:
+    """Without vLLM there is still what the repository recorded."""
+    folder = Path(__file__).resolve().parent.parent / "data" / "traces"
+    paths = [folder / f"figure1-{policy}.rft.jsonl.zst" for policy in POLICIES]
+    if not all(path.exists() for path in paths):
+        raise ValueError("vLLM is not installed, and no recorded traces lie here: run `make demo` in the repository")
+    out.print(Text("vLLM is not installed: showing recorded runs of Figure 1"))
+    return [open_trace(path) for path in paths]
+
+
+def _tell(traces: list[Trace]) -> None:
+    from radixflow.analysis import compare
+
+    native, flow = traces
+    out.print()
+    show_comparison(compare(native, flow))
+    first = native.round(1)
+    if first.stop is not None and first.stop.i is not None:
+        waiting = ", ".join(str(native.ids[i]) for i in first.unexamined[:3])
+        out.print(
+            Text(
+                f"Round 1, native: the scan stopped at {native.ids[first.stop.i]}, so {waiting} and "
+                f"{max(0, len(first.unexamined) - 3)} more were never looked at. RadixFlow parks it and goes on."
+            )
+        )

@@ -1,0 +1,302 @@
+"""The simulated engine: vLLM's own scheduler driven by a modelled worker in virtual time.
+
+Everything that decides is vLLM's code; only the model's forward pass is replaced, by a cost in
+seconds and one made-up token a request. docs/simulator.md lists every assumption.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import zlib
+from array import array
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from vllm.sampling_params import SamplingParams
+from vllm.v1.core.sched.output import SchedulerOutput
+from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
+from vllm.v1.request import Request, RequestStatus
+
+from radixflow.engines.cost import RoundCost, RoundWork
+from radixflow.workloads import Workload, WorkloadRequest
+
+SECOND = 1_000_000_000
+
+
+@dataclass(slots=True)
+class VirtualClock:
+    """Nanoseconds since the run began; calling it reads it."""
+
+    now: int = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a simulated run ended."""
+
+    end: str
+    """`finished`, `stalled` or `interrupted`."""
+    outputs: dict[str, list[int]]
+    """Made-up output tokens of the finished requests, by id."""
+
+
+class Simulator:
+    """One run of a workload."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        scheduler: Any,
+        clock: VirtualClock,
+        cost: RoundCost,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._workload = workload
+        self._scheduler = scheduler
+        self._clock = clock
+        self._cost = cost
+        self._progress = progress
+        self._hasher = _BlockHasher(scheduler.hash_block_size)
+        self._arrivals = _Arrivals(workload)
+        self._outputs: dict[str, list[int]] = {}
+        self._live: dict[str, Request] = {}
+        self._params: dict[int, SamplingParams] = {}
+        self._rounds = 0
+        """Rounds whose output is known, stalled ones included."""
+        self._in_flight: deque[tuple[SchedulerOutput, set[str], int]] = deque()
+        self._depth = 2 if scheduler.scheduler_config.async_scheduling else 1
+        self._worker_free = 0
+
+    def run(self) -> Outcome:
+        """Until every request has finished, the run stalls, or the user interrupts it."""
+        try:
+            end = self._loop()
+        except KeyboardInterrupt:
+            end = "interrupted"
+        return Outcome(end, self._outputs)
+
+    def _loop(self) -> str:
+        scheduler, clock = self._scheduler, self._clock
+        while True:
+            self._deliver()
+            if scheduler.has_requests() and len(self._in_flight) < self._depth:
+                output = scheduler.schedule()
+                if output.total_num_scheduled_tokens:
+                    self._launch(output)
+                    if len(self._in_flight) < self._depth:
+                        continue
+                elif not self._in_flight:
+                    scheduler.update_from_output(output, _EMPTY)
+                    if (end := self._wait()) is not None:
+                        return end
+                    continue
+            if self._in_flight:
+                output, sampling, done = self._in_flight.popleft()
+                clock.now = max(clock.now, done)
+                self._complete(output, sampling)
+            elif not scheduler.has_unfinished_requests():
+                soonest = self._arrivals.next_time()
+                if soonest is None and not self._arrivals.skip_to_next_round(self._rounds):
+                    return "finished"
+                clock.now = max(clock.now, soonest or 0)
+
+    def _wait(self) -> str | None:
+        """Nothing was scheduled and nothing runs: time passes, a stalled round counts, or the run is over."""
+        scheduler = self._scheduler
+        stalled = bool(scheduler.running or scheduler.waiting or scheduler.skipped_waiting)
+        if stalled:
+            self._rounds += 1
+            if self._arrivals.due(self._clock.now, self._rounds):
+                return None
+        events = [t for t in (scheduler.next_release_ns(), self._arrivals.next_time()) if t is not None]
+        if events:
+            self._clock.now = max(self._clock.now, min(events))
+            return None
+        if not stalled:
+            return None
+        return None if self._arrivals.waits_for_rounds() else "stalled"
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    def _deliver(self) -> None:
+        for spec in self._arrivals.take(self._clock.now, self._rounds):
+            request = self._make_request(spec)
+            self._live[spec.id] = request
+            self._scheduler.add_request(request)
+
+    def _make_request(self, spec: WorkloadRequest) -> Request:
+        params = self._params.get(spec.output_tokens)
+        if params is None:
+            params = SamplingParams(max_tokens=spec.output_tokens, temperature=0.0, ignore_eos=True)
+            self._params[spec.output_tokens] = params
+        arrival = spec.arrival if spec.arrival is not None else self._clock.now / SECOND
+        return Request(
+            request_id=spec.id,
+            prompt_token_ids=self._workload.token_ids(spec),
+            sampling_params=params,
+            pooling_params=None,
+            arrival_time=arrival,
+            priority=spec.priority,
+            cache_salt=spec.salt,
+            block_hasher=self._hasher,
+        )
+
+    # -- the worker ----------------------------------------------------------------------------------
+
+    def _launch(self, output: SchedulerOutput) -> None:
+        work = RoundWork(rows=len(output.num_scheduled_tokens), tokens=output.total_num_scheduled_tokens)
+        start = max(self._clock.now, self._worker_free)
+        self._worker_free = start + round(self._cost(work) * SECOND)
+        # A later schedule() may move these on before this step's output is known.
+        sampling = {request_id for request_id in output.num_scheduled_tokens if self._completes(request_id)}
+        self._in_flight.append((output, sampling, self._worker_free))
+
+    def _completes(self, request_id: str) -> bool:
+        return not self._live[request_id].is_prefill_chunk
+
+    def _complete(self, output: SchedulerOutput, sampling: set[str]) -> None:
+        """The worker's answer: one token for each request whose context is complete."""
+        scheduler = self._scheduler
+        ids = list(output.num_scheduled_tokens)
+        sampled = [self._sample(request_id) if request_id in sampling else [] for request_id in ids]
+        answer = ModelRunnerOutput(ids, {request_id: k for k, request_id in enumerate(ids)}, sampled)
+        finished = []
+        for core_outputs in scheduler.update_from_output(output, answer).values():
+            for made in core_outputs.outputs:
+                self._outputs.setdefault(made.request_id, []).extend(made.new_token_ids)
+                if made.finish_reason is not None:
+                    finished.append(made.request_id)
+        if scheduler.num_spec_tokens and not scheduler.scheduler_config.async_scheduling:
+            self._draft(ids)
+        self._rounds += 1
+        self._ended(finished)
+        doomed = self._arrivals.aborts(self._rounds)
+        if doomed:
+            scheduler.finish_requests(doomed, RequestStatus.FINISHED_ABORTED)
+            self._ended([request_id for request_id in doomed if request_id in self._live])
+
+    def _ended(self, request_ids: list[str]) -> None:
+        for request_id in request_ids:
+            del self._live[request_id]
+            self._arrivals.finished(request_id)
+        if request_ids and self._progress is not None:
+            total = len(self._workload.requests)
+            self._progress(total - len(self._live) - len(self._arrivals), total)
+
+    def _sample(self, request_id: str) -> list[int]:
+        request = self._live.get(request_id)
+        if request is None:  # aborted while the step ran
+            return []
+        return [_FIRST_OUTPUT_ID + (zlib.crc32(request_id.encode()) + request.num_output_tokens) % _OUTPUT_IDS]
+
+    def _draft(self, request_ids: list[str]) -> None:
+        """Drafts are proposed to everybody who decodes, and none is accepted."""
+        proposals = [[0] * self._scheduler.num_spec_tokens for _ in request_ids]
+        self._scheduler.update_draft_token_ids(DraftTokenIds(request_ids, proposals))
+
+
+_EMPTY = ModelRunnerOutput([], {})
+_FIRST_OUTPUT_ID = 1 << 20
+"""Above every vocabulary, so that made-up output never matches a prompt."""
+_OUTPUT_IDS = 1 << 20
+
+
+class _Arrivals:
+    """What has not been handed to the scheduler yet, by what it waits for."""
+
+    def __init__(self, workload: Workload) -> None:
+        requests = workload.requests
+        # Two clocks can't run at once: beside `after_round`, a time only orders, as vLLM's queue does.
+        by_round = any(request.after_round is not None for request in requests)
+        self._timed: list[tuple[int, int]] = []
+        self._by_round: list[tuple[int, int]] = []
+        self._after: dict[str, list[int]] = {}
+        self._aborts: dict[int, list[str]] = {}
+        self._requests = requests
+        self._left = len(requests)
+        self._cancelled: set[str] = set()
+        for k, request in enumerate(requests):
+            if request.abort_after_round is not None:
+                self._aborts.setdefault(request.abort_after_round, []).append(request.id)
+            if request.after is not None:
+                self._after.setdefault(request.after, []).append(k)
+            elif request.after_round is not None:
+                heapq.heappush(self._by_round, (request.after_round, k))
+            else:
+                time = 0 if by_round else round((request.arrival or 0.0) * SECOND)
+                heapq.heappush(self._timed, (time, k))
+
+    def __len__(self) -> int:
+        return self._left
+
+    def due(self, now: int, rounds: int) -> bool:
+        return bool(
+            (self._timed and self._timed[0][0] <= now) or (self._by_round and self._by_round[0][0] <= rounds)
+        )
+
+    def take(self, now: int, rounds: int) -> list[WorkloadRequest]:
+        """Those that arrive by now, in the workload's order among equals."""
+        taken = []
+        while self._timed and self._timed[0][0] <= now:
+            taken.append(heapq.heappop(self._timed)[1])
+        by_round = []
+        while self._by_round and self._by_round[0][0] <= rounds:
+            by_round.append(heapq.heappop(self._by_round)[1])
+        taken += sorted(by_round)
+        self._left -= len(taken)
+        return [self._requests[k] for k in taken if self._requests[k].id not in self._cancelled]
+
+    def finished(self, request_id: str) -> None:
+        for k in self._after.pop(request_id, ()):
+            heapq.heappush(self._by_round, (0, k))
+
+    def aborts(self, rounds: int) -> list[str]:
+        """Requests that the client gives up after this round; one that never arrived won't."""
+        doomed = self._aborts.pop(rounds, [])
+        self._cancelled.update(doomed)
+        for request_id in doomed:
+            self.finished(request_id)
+        return doomed
+
+    def next_time(self) -> int | None:
+        return self._timed[0][0] if self._timed else None
+
+    def waits_for_rounds(self) -> bool:
+        return bool(self._by_round)
+
+    def skip_to_next_round(self, rounds: int) -> bool:
+        """Nobody is there to make rounds pass, so the next that waits for one comes now."""
+        if not self._by_round:
+            return False
+        first = self._by_round[0][0]
+        self._by_round = [(min(k, rounds) if k == first else k, index) for k, index in self._by_round]
+        heapq.heapify(self._by_round)
+        return True
+
+
+class _BlockHasher:
+    """Chained block hashes, as `get_request_block_hasher`, over raw token bytes (faster than pickles)."""
+
+    def __init__(self, block_size: int) -> None:
+        self._block_size = block_size
+
+    def __call__(self, request: Request) -> list[Any]:
+        size = self._block_size
+        done = len(request.block_hashes)
+        total = request.num_tokens // size
+        if done >= total:
+            return []
+        parent = request.block_hashes[-1] if done else (request.cache_salt or "").encode()
+        tokens = memoryview(array("q", request._all_token_ids[done * size : total * size])).cast("B")
+        width = size * 8
+        hashes = []
+        for k in range(total - done):
+            parent = hashlib.blake2b(tokens[k * width : (k + 1) * width], digest_size=16, key=parent[:64]).digest()
+            hashes.append(parent)
+        return hashes

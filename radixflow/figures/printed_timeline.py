@@ -1,0 +1,217 @@
+"""The round timeline on paper: the same window as the screen's, drawn by matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from radixflow.figures.palette import CELL_TEXT, SLOTS, THEMES, fill, gauge, luminance, slot_class, strong, visit
+from radixflow.figures.windows import unpack
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HATCHES: dict[str, str | None] = {
+    "horizontal": "-----",
+    "diagonal": "//////",
+    "backslash": "\\\\\\\\\\",
+    "cross": "xxxxx",
+    "vertical": "|||||",
+    "dots": "....",
+    "dashes": "--",
+    "void": None,
+}
+NAMES: dict[str, str] = {
+    "resident": "resident",
+    "avoidable": "avoidable",
+    "blocked": "blocked",
+    "other": "other cause",
+    "unexamined": "not examined",
+    "idle": "idle",
+    "unprobed": "not probed",
+    "unrecorded": "not recorded",
+}
+VISITS = ("waiting", "running")
+MAX_PRINTED_CELLS = 160
+"""Rounds drawn cell by cell on paper; longer windows are drawn as shares."""
+
+
+def heights(window: dict[str, Any]) -> tuple[float, float]:
+    """Inches of the row area and of the token area."""
+    rows = window["S"]
+    return min(2.4, max(0.7, rows * (0.21 if rows <= 12 else 0.045))), 0.42
+
+
+def draw(rows_axes: Axes, tokens_axes: Axes, window: dict[str, Any], theme: str, labels: bool = True) -> set[str]:
+    """Draw a window on two axes that share x. Returns the classes of slots drawn, for the legend."""
+    small = window["mode"] == "cells" and window["last"] - window["first"] < MAX_PRINTED_CELLS
+    drawn = _cells(rows_axes, tokens_axes, window, theme, labels) if small else _shares(rows_axes, tokens_axes, window, theme)
+    colours = THEMES[theme]
+    for axes, top in ((rows_axes, window["S"]), (tokens_axes, window["T"])):
+        axes.set_xlim(window["first"] - 0.5, window["last"] + 0.5)
+        axes.set_ylim(0, top)
+        axes.set_facecolor(colours["panel"])
+        axes.tick_params(colors=colours["text_soft"], labelcolor=colours["text"])
+        for side, spine in axes.spines.items():
+            spine.set_color(colours["line_strong"])
+            spine.set_visible(side in ("left", "bottom"))
+    rows_axes.tick_params(labelbottom=False, bottom=False)
+    step = 1 if window["S"] <= 8 else window["S"] // 4 or 1
+    ticks = range(step, window["S"] + 1, step)
+    rows_axes.set_yticks([row - 0.5 for row in ticks] if small else list(ticks), [str(row) for row in ticks])
+    tokens_axes.set_yticks([0, window["T"]], ["0", f"{window['T']:,}"])
+    tokens_axes.xaxis.get_major_locator().set_params(integer=True)
+    rows_axes.set_ylabel("row", color=colours["text"])
+    tokens_axes.set_ylabel("tokens", color=colours["text"])
+    tokens_axes.axhline(window["T"], color=colours["line_strong"], lw=0.6, ls=(0, (3, 2)), clip_on=False)
+    return drawn
+
+
+def _cells(rows_axes: Axes, tokens_axes: Axes, window: dict[str, Any], theme: str, labels: bool) -> set[str]:
+    from matplotlib.patches import Rectangle
+
+    first, last, size, budget = window["first"], window["last"], window["S"], window["T"]
+    colours = THEMES[theme]
+    kinds = window["kinds"]
+    requests = window["requests"]
+    inches = rows_axes.get_position().width * rows_axes.figure.get_figwidth() / (last - first + 1)
+    gap = 0.02 / max(inches, 0.02) if inches > 0.06 else 0.0
+    stack = np.zeros(last - first + 1)
+    lowest = np.full(last - first + 1, size)
+    drawn: set[str] = set()
+    runs = sorted(unpack(window["cells"], "<i4").reshape(-1, 6).tolist())
+    follows: dict[tuple[int, int], int] = {}
+    for row, start, span, kind, request, _ in runs:
+        if kinds[kind] in VISITS:
+            follows[row, start] = follows[row, start + span - 1] = request
+    for row, start, span, kind, request, tokens in runs:
+        name = kinds[kind]
+        who = requests[request] if request >= 0 else None
+        if name in VISITS:
+            hue, tone = who["colour"]
+            # A request that goes on reads as one bar.
+            wide = span if follows.get((row, start + span)) == request else span - gap
+            ground = visit((hue, tone), tokens, budget, colours["panel"])
+            rows_axes.add_patch(Rectangle((start - 0.5, row + 0.05), wide, 0.9, fc=ground, ec="none"))
+            part = 0.9 * min(1.0, tokens / budget)
+            if part > 0.01:
+                rows_axes.add_patch(Rectangle((start - 0.5, row + 0.05), wide, part, fc=gauge(hue, tone), ec="none"))
+            if part > 0.03 and size <= 16:
+                rows_axes.plot([start - 0.5, start - 0.5 + wide], [row + 0.05 + part] * 2, color=strong(hue), lw=0.6, solid_capstyle="butt")
+            for n in range(start, start + span):
+                low = stack[n - first]
+                tokens_axes.add_patch(Rectangle((n - 0.5, low), 1 - gap, tokens, fc=fill(hue, tone), ec=colours["panel"], lw=0.25))
+                stack[n - first] += tokens
+            new = start == first or follows.get((row, start - 1), -1) != request
+            if labels and new and inches * span > 0.22 and size <= 16:
+                text_colour = CELL_TEXT if luminance(ground) > 0.18 else "#ffffff"
+                rows_axes.text(start - 0.46, row + 0.5, _fit(who["id"], inches * span), color=text_colour, va="center", ha="left", fontweight="bold", clip_on=True)
+            continue
+        kept = slot_class(name)
+        drawn.add(kept)
+        back, ink = SLOTS[kept][theme]
+        for n in range(start, start + span):
+            if name != "resident":
+                lowest[n - first] = min(lowest[n - first], row)
+            rows_axes.add_patch(
+                Rectangle((n - 0.5, row + 0.05), 1 - gap, 0.9, fc=back, hatch=HATCHES[SLOTS[kept]["pattern"]], hatchcolor=ink, ec=ink if kept == "avoidable" else "none", lw=0.6)
+            )
+            if labels and who is not None and inches > 0.22 and size <= 16:
+                rows_axes.text(n - 0.44, row + 0.5, _fit(who["id"], inches), color=colours["text"], va="center", ha="left", clip_on=True, bbox={"fc": back, "ec": "none", "pad": 0.8})
+    _marks(rows_axes, window, theme, inches, lowest)
+    return drawn
+
+
+def _fit(text: str, inches: float) -> str:
+    room = max(1, int(inches / 0.062))
+    return text if len(text) <= room else text[: max(1, room - 1)] + "…"
+
+
+def _marks(axes: Axes, window: dict[str, Any], theme: str, inches: float, lowest: np.ndarray) -> None:
+    """Above the rows: who stopped the scan (square), who was parked (ring), and for whom they wait."""
+    size, first = window["S"], window["first"]
+    names = [request["id"] for request in window["requests"]]
+    parked: dict[int, list[tuple[int, int, int]]] = {}
+    for n, request, producer, _, kept in unpack(window["parked"], "<i4").reshape(-1, 5).tolist():
+        parked.setdefault(n, []).append((request, producer, kept))
+    stops = {n: (request, cause) for n, request, cause in unpack(window["stops"], "<i4").reshape(-1, 3).tolist()}
+    colours = THEMES[theme]
+    up = axes.get_xaxis_transform()
+    for n in sorted({*stops, *parked}):
+        items = [(request, producer, n in stops and stops[n][0] == request) for request, producer, _ in parked.get(n, ())]
+        stopper = stops.get(n, (-1, 0))
+        if stopper[0] >= 0:
+            ink = SLOTS[slot_class(window["kinds"][stopper[1]])][theme][1]
+            axes.plot([n - 0.5, n + 0.5], [lowest[n - first]] * 2, color=ink, lw=1.6, solid_capstyle="butt", clip_on=False)
+            if not any(stop for _, _, stop in items):
+                items.append((stopper[0], -1, True))
+        if not items:
+            continue
+        ink = SLOTS["blocked"][theme][1]
+        if inches > 0.3:
+            words = [f"{'■' if stop else '○'} {names[r]}{f' ← {names[p]}' if p >= 0 else ''}" for r, p, stop in items]
+            room = max(1, int(inches / 0.06))
+            text = "  ".join(words)
+            if len(text) > room:
+                text = "  ".join(word.split(" ←")[0] for word in words)
+            if len(text) > room:
+                text = f"{words[0].split(' ←')[0]} +{len(words) - 1}" if len(words) > 1 else words[0].split(" ←")[0]
+            axes.text(n - 0.48, 1.04, text, transform=up, color=colours["text"], fontsize="small", va="bottom", ha="left", clip_on=False)
+        else:
+            stop = any(stop for _, _, stop in items)
+            axes.plot([n], [1.06], transform=up, marker="s" if stop else "o", ms=min(3.0, inches * 40), mfc=ink if stop else "none", mec=ink, mew=0.6, ls="none", clip_on=False)
+
+
+def _shares(rows_axes: Axes, tokens_axes: Axes, window: dict[str, Any], theme: str) -> set[str]:
+    """A long window: what the S slots were, a bin of rounds at a time."""
+    level = window["level"]
+    values = dict(zip(window["fields"], unpack(level["values"], "<f4").reshape(len(window["fields"]), -1), strict=True))
+    edges = level["first"] - 0.5 + level["bin"] * np.arange(level["count"] + 1, dtype=float)
+    edges[-1] = min(edges[-1], window["last"] + 0.5)
+    # More steps than the page can show only make the file large.
+    every = -(-level["count"] // 700)
+    starts = np.arange(0, level["count"], every)
+    edges = np.append(edges[starts], edges[-1])
+    values = {name: np.add.reduceat(v, starts) / np.diff(np.append(starts, level["count"])) for name, v in values.items()}
+    colours = THEMES[theme]
+    low = np.zeros(len(starts))
+    drawn: set[str] = set()
+    for field, kept in (("rows", None), ("resident", "resident"), ("avoidable", "avoidable"), ("refused", "other"), ("idle", "idle"), ("unprobed", "unprobed")):
+        high = low + values[field]
+        if values[field].max(initial=0) > 1e-6:
+            if kept is None:
+                rows_axes.stairs(high, edges, baseline=low, fill=True, fc=colours["occupied"], ec="none")
+            else:
+                back, ink = SLOTS[kept][theme]
+                rows_axes.stairs(high, edges, baseline=low, fill=True, fc=back, hatch=HATCHES[SLOTS[kept]["pattern"]], hatchcolor=ink, ec="none", lw=0)
+                drawn.add(kept)
+        low = high
+    tokens_axes.stairs(values["tokens"], edges, fill=True, fc=colours["budget"], ec="none")
+    return drawn
+
+
+def legend(figure: Any, classes: set[str], theme: str, y: float, cells: bool) -> None:
+    """The patterns in use, in one line."""
+    from matplotlib.patches import Patch
+
+    colours = THEMES[theme]
+    handles = [Patch(fc=fill(0, 0) if cells else colours["occupied"], ec="none", label="row visit")]
+    for name in SLOTS:
+        if name in classes:
+            back, ink = SLOTS[name][theme]
+            handles.append(Patch(fc=back, hatch=HATCHES[SLOTS[name]["pattern"]], hatchcolor=ink, ec=ink, lw=0.5, label=NAMES[name]))
+    figure.legend(
+        handles=handles,
+        loc="upper right",
+        bbox_to_anchor=(0.99, y),
+        ncols=len(handles),
+        frameon=False,
+        labelcolor=colours["text"],
+        handlelength=1.5,
+        handleheight=0.9,
+        columnspacing=1.1,
+        handletextpad=0.5,
+        borderaxespad=0,
+        fontsize="small",
+    )

@@ -1,0 +1,224 @@
+"""What the commands print: JSON for programs on stdout, tables for people, one line for a fault."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+BLOCKED, GOOD, QUIET = "magenta", "green", "dim"
+
+
+def emit(value: Any) -> None:
+    """One JSON object on one line of stdout."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+
+
+def complain(line: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(f"radixflow: {line}\n")
+
+
+@contextmanager
+def quiet_engine() -> Iterator[None]:
+    """vLLM's log goes to stderr and is kept to errors (VLLM_LOGGING_LEVEL asks for more).
+
+    Its native code prints to file descriptor 1 by itself, which would spoil `--json`, so that
+    descriptor points to stderr meanwhile.
+    """
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on stderr, shown once the work has lasted a second."""
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=32),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
+    with progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def opening(path: Path) -> Any:
+    """Open a trace with a progress bar."""
+    from radixflow.trace import open_trace
+
+    with working(f"reading {path.name}") as progress:
+        return open_trace(path, progress)
+
+
+# -- tables --------------------------------------------------------------------------------------------
+
+
+def _table(*columns: str, title: str | None = None) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="left" if k == 0 else "right")
+    return table
+
+
+def _number(value: Any, digits: int = 3) -> str:
+    if value is None or value != value:
+        return "-"
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:,.{digits}f}"
+    return f"{int(value):,}"
+
+
+def show_summary(summary: Any, run: Any) -> None:
+    """A run's metrics, and what to do next."""
+    table = _table("", "", title=f"{summary.workload} under {summary.policy}")
+    table.show_header = False
+    table.add_row("requests", f"{summary.completed} of {summary.requests} completed")
+    table.add_row("rounds", f"{_number(summary.rounds)} (at least {_number(summary.lower_bound_rounds)})")
+    table.add_row("row visits", f"{_number(summary.row_visits)}, {_number(summary.rows_per_round, 2)} a round")
+    table.add_row("empty slots", f"{_number(summary.empty_slots)}, {_number(summary.avoidable_slots)} avoidable")
+    table.add_row("scheduled tokens", _number(summary.scheduled_tokens))
+    if summary.reuse_rate is not None:
+        table.add_row("reuse", f"{summary.reuse_rate:.1%} of prompt tokens")
+    if summary.latency:
+        table.add_row("latency", f"mean {summary.latency['mean']:.3f} s, p99 {summary.latency['p99']:.3f} s")
+    if summary.stalled_rounds:
+        table.add_row("stalled rounds", _number(summary.stalled_rounds))
+    out.print(table)
+    out.print(Text(f"trace  {summary.trace}", style=QUIET))
+    out.print(Text(f"next   radixflow explain {summary.trace}", style=QUIET))
+
+
+def show_rounds(records: Iterable[dict[str, Any]]) -> None:
+    """One line a round, as it comes."""
+    for record in records:
+        line = Text(f"{record['round']:>6}  ", style=QUIET)
+        line.append(f"{record['rows_used']:>3} rows {record['tokens_used']:>6} tokens  ", style="default")
+        line.append("  ".join(f"{request}:{tokens}" for request, tokens in record["selected"]))
+        for entry in record["blocked"]:
+            line.append(f"  {entry['id']} waits for {entry['producer']}@{entry['boundary']}", style=BLOCKED)
+        for entry in record["other"]:
+            line.append(f"  {entry['id']} {entry['cause']}", style="yellow")
+        if record["unexamined"]:
+            line.append(f"  {len(record['unexamined'])} unexamined", style="red")
+        if record["avoidable_slots"]:
+            line.append(f"  {record['avoidable_slots']} avoidable", style="bold red")
+        out.print(line, soft_wrap=True)
+
+
+def show_comparison(comparison: Any) -> None:
+    """Metrics, the cost identity, and where the runs part."""
+    labels = comparison.labels
+    table = _table("", *labels, *(f"{label} / {labels[0]}" for label in labels[1:]))
+    for metric, row in comparison.metrics.iterrows():
+        if not row[labels].notna().any():
+            continue
+        cells = [_number(row[label]) for label in labels]
+        ratios = [row.get(f"{label} / {labels[0]}") for label in labels[1:]]
+        table.add_row(str(metric).replace("_", " "), *cells, *(_ratio(ratio) for ratio in ratios))
+    out.print(table)
+    for label, cost, refused in zip(labels[1:], comparison.costs, comparison.refusals, strict=True):
+        if cost is None:
+            out.print(Text(f"cost identity {labels[0]} -> {label}: {refused}", style=QUIET))
+        else:
+            show_cost(labels[0], label, cost)
+    for label, part in zip(labels[1:], comparison.divergences, strict=True):
+        if part is not None:
+            out.print(Text(f"{label} parts from {labels[0]} in round {part.round}", style=QUIET))
+    for warning in comparison.warnings:
+        err.print(Text(f"note: {warning}", style="yellow"))
+
+
+def show_cost(first: str, second: str, cost: Any) -> None:
+    """T0 - T1 = (K0 - K1) c0 - K1 (c1 - c0), with numbers in it."""
+    said = cost.to_dict()
+    (k0, k1), (c0, c1) = said["rounds"], said["mean_round_seconds"]
+    out.print(
+        Text(
+            f"host time {first} - {second}: {said['saved_seconds']:.3f} s"
+            f" = {said['fewer_rounds_seconds']:.3f} s ({k0 - k1:,} fewer rounds of {c0 * 1e3:.2f} ms)"
+            f" - {said['dearer_rounds_seconds']:.3f} s ({k1:,} rounds dearer by {(c1 - c0) * 1e3:.2f} ms)"
+        )
+    )
+
+
+def _ratio(value: Any) -> Text:
+    if value is None or value != value:
+        return Text("-", style=QUIET)
+    return Text(f"{value:.3f}", style=QUIET if abs(value - 1) < 5e-4 else "default")
+
+
+def show_text(text: str) -> None:
+    out.print(Text(text), soft_wrap=False)
+
+
+def show_check(report: Any) -> None:
+    """Findings first, since they are what one came for."""
+    found = report.to_dict()
+    for finding in found["findings"]:
+        style = {"error": "bold red", "warning": "yellow"}.get(finding["severity"], "cyan")
+        line = Text(f"{finding['code']}  ", style=style)
+        line.append(finding["message"], style="default")
+        out.print(line)
+    if not found["findings"]:
+        out.print(Text("no findings", style=GOOD))
+    table = _table("property", "holds", "checked")
+    for entry in found["properties"]:
+        holds = Text("yes", style=GOOD) if entry["holds"] else Text("no", style="bold red")
+        table.add_row(entry["name"].replace("_", " "), holds, _number(entry["checked"]))
+    out.print(table)
+    for entry in found["properties"]:
+        if not entry["holds"]:
+            out.print(Text(f"{entry['name']}: {entry['counterexample']}", style="red"))
+
+
+def show_models(profiles: list[dict[str, Any]], tiny: list[str]) -> None:
+    table = _table("profile", "layers", "block", "state groups", "pool", "S", "T")
+    for p in profiles:
+        budgets = (p["max_num_seqs"], p["max_num_batched_tokens"])
+        cells = (p["block_size"], p["state_groups"], p["num_blocks"], *budgets)
+        table.add_row(p["name"], p["note"], *(_number(cell) for cell in cells))
+    out.print(table)
+    out.print(Text("on the real engine, random weights, no download: " + ", ".join(tiny)))
+
+
+def show_workloads(listed: dict[str, str]) -> None:
+    table = _table("workload", "")
+    table.columns[1].justify = "left"
+    for name, note in listed.items():
+        table.add_row(name, note)
+    out.print(table)
+    out.print(
+        Text(
+            "or a file: workload JSON Lines, QuALITY articles, a Mooncake trace, or a text or token_ids a line",
+            style=QUIET,
+        )
+    )

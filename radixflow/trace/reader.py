@@ -1,0 +1,509 @@
+"""Opens traces: one pass over the records into columns, continued while a run still writes."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from radixflow.trace import frames
+from radixflow.trace.boundaries import Boundaries
+from radixflow.trace.computed import ComputedTokens
+from radixflow.trace.errors import TraceError
+from radixflow.trace.files import later_parts, part_path
+from radixflow.trace.queues import Queues
+from radixflow.trace.rounds import RoundReader, RoundView
+from radixflow.trace.schema import SCHEMA, AnyRecord, Config, End, Gap, Header
+from radixflow.trace.segments import Segments
+from radixflow.trace.store import BadRecord, Store
+from radixflow.trace.stream import LineStream
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from radixflow.trace.tree import PrefixTree
+
+Progress = Callable[[int, int], None]
+"""Called with bytes read and bytes to read."""
+
+MAJOR = int(SCHEMA.split(".")[0])
+
+_decoder = msgspec.json.Decoder(AnyRecord)
+_KINDS = {record.__struct_config__.tag for record in AnyRecord.__args__}
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+    schema: str = ""
+
+
+_kind_decoder = msgspec.json.Decoder(_Kind)
+
+
+def open_trace(
+    path: str | os.PathLike | Iterable[str | os.PathLike], progress: Progress | None = None
+) -> Trace:
+    """Open a trace, with the later parts of a rotated one that lie beside it.
+
+    path: a file (`.rft.jsonl` or `.rft.jsonl.zst`), or the files of one run's parts in any order.
+    progress: called with (bytes read, bytes to read) after each piece.
+
+    Raises TraceError, one line, for anything that isn't a trace this version can read.
+    """
+    paths = [Path(path)] if isinstance(path, str | os.PathLike) else [Path(p) for p in path]
+    if not paths:
+        raise TraceError("no trace given, expected at least one file")
+    if len(paths) > 1:
+        headers = [(read_header(p), p) for p in paths]
+        first = headers[0][0]
+        for header, p in headers:
+            if header.id != first.id:
+                raise TraceError(
+                    f"{p}: belongs to run {header.id}, {paths[0]} to {first.id}: expected parts of one run"
+                )
+            if header.engine_index != first.engine_index:
+                raise TraceError(
+                    f"{p}: is another engine core's trace: open cores together with open_traces()"
+                )
+        paths = [p for _, p in sorted(headers, key=lambda pair: pair[0].part)]
+    return Trace(paths, progress)
+
+
+def open_traces(paths: Iterable[str | os.PathLike], progress: Progress | None = None) -> list[Trace]:
+    """Open the traces of a run's engine cores (data parallel), one Trace each, in the order of their ranks.
+
+    Files of one core (parts of a rotated trace) become one Trace. Cores share no rounds and no clock origin,
+    so they aren't merged. Raises TraceError as open_trace, and where the files belong to different runs.
+    """
+    cores: dict[int, list[Path]] = {}
+    run = None
+    for p in map(Path, paths):
+        header = read_header(p)
+        if run is not None and header.id != run:
+            raise TraceError(f"{p}: belongs to run {header.id}, expected {run} like the others")
+        run = header.id
+        cores.setdefault(header.engine_index, []).append(p)
+    return [open_trace(cores[index], progress) for index in sorted(cores)]
+
+
+def read_header(path: str | os.PathLike) -> Header:
+    """Only a trace's first record. Raises TraceError."""
+    stream = LineStream(_existing(Path(path)))
+    blocks = stream.blocks()
+    try:
+        return _header(stream, next(blocks, b""))
+    finally:
+        blocks.close()
+
+
+class Trace:
+    """A run's record, in columns. Open one with `open_trace`; `docs/structures.md` describes what it
+    offers."""
+
+    def __init__(self, paths: list[Path], progress: Progress | None = None):
+        self.path = _existing(paths[0])
+        self._later = paths[1:]
+        self._store: Store | None = None
+        self._open(self.path)
+        self._read(progress)
+        if self._store is None:
+            _header(self._stream, b"")
+
+    def __repr__(self) -> str:
+        state = self.end.reason if self.complete else "no end yet"
+        size = f"{len(self.ids)} requests, {self.num_rounds} rounds"
+        return f"<Trace {self.path.name}: {self.header.policy}, {size}, {state}>"
+
+    # What the run was
+
+    @property
+    def header(self) -> Header:
+        """Of the first part that was opened."""
+        return self._store.header
+
+    @property
+    def config(self) -> Config:
+        return self.header.config
+
+    @property
+    def id(self) -> str:
+        """The run's id, 16 hex digits."""
+        return self.header.id
+
+    @property
+    def end(self) -> End | None:
+        """How the run ended; None where it was cut or is still being written."""
+        return self._store.end
+
+    @property
+    def complete(self) -> bool:
+        """The run's `end` was read (a rotated file whose next part is missing isn't complete)."""
+        return self.end is not None and self.end.reason != "rotated"
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """Where records are missing."""
+        return self._store.gaps
+
+    @property
+    def num_rounds(self) -> int:
+        """Number of the last round, stalled repetitions included."""
+        return self._store.last_round
+
+    # Requests
+
+    @property
+    def ids(self) -> list[str | None]:
+        """Request ids by number `i`; None where the request's own record is missing."""
+        return self._store.ids
+
+    def index_of(self, id: str) -> int:
+        """A request's number. KeyError that names close ids where there is none."""
+        index = self._index.get(id)
+        if index is None:
+            near = difflib.get_close_matches(str(id), [x for x in self.ids[:10_000] if x], 3)
+            hint = f"; near: {', '.join(near)}" if near else ""
+            raise KeyError(f"no request {id!r} in {self.path.name}{hint}")
+        return index
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        index: dict[str, int] = {}
+        for i, id in enumerate(self.ids):
+            if id is not None:
+                index.setdefault(id, i)
+        return index
+
+    def path_of(self, i: int) -> list[tuple[str, int]]:
+        """The prompt's way down the prompts' radix tree: [(stream, tokens), ...]."""
+        store = self._store
+        row = store.row_of.get(i)
+        if row is None:
+            raise KeyError(f"request {i} has no record in {self.path.name}")
+        ends = store.requests.rows()["path_end"]
+        return self._path(store.paths.values(), ends[row - 1] if row else 0, ends[row])
+
+    def output_path_of(self, i: int) -> list[tuple[str, int]]:
+        """How the output continues that path (`Finish.path`); empty where it isn't recorded."""
+        store = self._store
+        row = store.finish_row.get(i)
+        if row is None:
+            return []
+        ends = store.finishes.rows()["path_end"]
+        return self._path(store.finish_paths.values(), ends[row - 1] if row else 0, ends[row])
+
+    def names_of(self, i: int) -> list[tuple[str, int]]:
+        """The workload's labels of the prompt's segments: [(label, tokens), ...]; empty where there were
+        none."""
+        store = self._store
+        row = store.row_of[i]
+        ends = store.requests.rows()["names_end"]
+        flat = store.prompt_names.values()[
+            2 * (int(ends[row - 1]) if row else 0) : 2 * int(ends[row])
+        ].tolist()
+        return [(store.texts.name(label), n) for label, n in zip(flat[::2], flat[1::2], strict=True)]
+
+    def tokens_of(self, i: int) -> np.ndarray | None:
+        """Prompt token ids, where the trace includes them."""
+        return self._store.tokens.get(i)
+
+    def output_tokens_of(self, i: int) -> np.ndarray | None:
+        """Output token ids, where the trace includes them."""
+        return self._store.output_tokens.get(i)
+
+    def name_of(self, stream: str, start: int = 0) -> str:
+        """The workload's label at token `start` of a stream, or the stream itself."""
+        labels = self.labels_of(stream, start, start + 1)
+        return labels[0] if labels else stream
+
+    def labels_of(self, stream: str, start: int, end: int) -> list[str]:
+        """The workload's labels of tokens start..end-1 of a stream, in order."""
+        return [label for begin, stop, label in self._labels.get(stream, ()) if begin < end and start < stop]
+
+    @cached_property
+    def _labels(self) -> dict[str, list[tuple[int, int, str]]]:
+        """By stream: (first token, end, label), from the first request that named each stretch."""
+        known: dict[str, list[tuple[int, int, str]]] = {}
+        if not len(self._store.prompt_names):
+            return known
+        for i in sorted(self._store.row_of):
+            names = self.names_of(i)
+            begin = 0
+            for stream, n in self.path_of(i) if names else ():
+                named = known.setdefault(stream, [])
+                covered = named[-1][1] if named else 0
+                at = 0
+                for label, length in names:
+                    low, high = max(at, begin + covered), min(at + length, begin + n)
+                    if low < high:
+                        named.append((low - begin, high - begin, label))
+                    at += length
+                begin += n
+        return known
+
+    def _path(self, flat: np.ndarray, first: int, last: int) -> list[tuple[str, int]]:
+        part = flat[2 * int(first) : 2 * int(last)].tolist()
+        return [(self._store.streams.name(s), n) for s, n in zip(part[::2], part[1::2], strict=True)]
+
+    # Tables
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """One row a recorded round."""
+        return frames.rounds_frame(self._store, self._queues, self._reader)
+
+    @cached_property
+    def visits(self) -> pd.DataFrame:
+        """One row a row visit."""
+        return frames.visits_frame(self._store, self._visit_columns)
+
+    @cached_property
+    def refusals(self) -> pd.DataFrame:
+        """One row a visit that was refused."""
+        return frames.refusals_frame(self._store)
+
+    @cached_property
+    def requests(self) -> pd.DataFrame:
+        """One row a request."""
+        return frames.requests_frame(self._store, self._visit_columns)
+
+    @cached_property
+    def admissions(self) -> pd.DataFrame:
+        """One row a request that a round took from the queue."""
+        return frames.admissions_frame(self._store)
+
+    @cached_property
+    def holds(self) -> pd.DataFrame:
+        """One row a time that admission held arrivals."""
+        return frames.holds_frame(self._store)
+
+    @cached_property
+    def cache(self) -> pd.DataFrame:
+        """One row a span of boundaries published or evicted."""
+        return frames.cache_frame(self._store)
+
+    @cached_property
+    def mismatches(self) -> pd.DataFrame:
+        """One row a prefix-cache store event of vLLM's whose tokens and hashes disagree."""
+        return frames.mismatches_frame(self._store)
+
+    @cached_property
+    def _segments(self) -> Segments:
+        return Segments(self._store)
+
+    @cached_property
+    def _boundaries(self) -> Boundaries:
+        return Boundaries(self._store, self._segments)
+
+    @cached_property
+    def _computed(self) -> ComputedTokens:
+        return ComputedTokens(self._store, self._visit_columns)
+
+    @cached_property
+    def _visit_columns(self) -> dict[str, np.ndarray]:
+        return frames.visit_columns(self._store)
+
+    # Rounds
+
+    def round(self, n: int) -> RoundView:
+        """Round n, expanded. KeyError where it wasn't recorded."""
+        row = self._reader.row(n)
+        return next(self._reader.views(row, row + 1))
+
+    def iter_rounds(self, first: int = 1, last: int | None = None) -> Iterator[RoundView]:
+        """Recorded rounds from number `first` to `last`, one after another (a stalled one once, with
+        `repeat`)."""
+        begin = self._reader.first_row_from(first)
+        end = len(self._store.rounds) if last is None else self._reader.first_row_from(last + 1)
+        if last is not None and end < len(self._store.rounds) and self._store.rounds.rows()["n"][end] <= last:
+            end += 1
+        return self._reader.views(begin, end) if begin < end else iter(())
+
+    def tree(self, at_round: int) -> PrefixTree:
+        """The prompts' prefix tree and what is cached of it, as round `at_round` left it."""
+        from radixflow.trace.tree import PrefixTree
+
+        return PrefixTree(self, at_round)
+
+    # Reading
+
+    def update(self, progress: Progress | None = None) -> bool:
+        """Read what the run has appended since; True if anything was.
+
+        Raises TraceReplaced where the file isn't the one that was opened any more, TraceError as open_trace.
+        """
+        return self._read(progress)
+
+    def _open(self, path: Path) -> None:
+        self._stream = LineStream(path)
+        self._lines = 0
+        self._part: Header | None = None
+
+    def _read(self, progress: Progress | None) -> bool:
+        changed = self._read_file(progress)
+        while self._next_part():
+            changed = self._read_file(progress) or changed
+        if changed:
+            self._forget()
+        return changed
+
+    def _read_file(self, progress: Progress | None) -> bool:
+        stream = self._stream
+        changed = False
+        total = stream.size()
+        if total == stream.offset and stream.offset:
+            return False
+        for block in stream.blocks():
+            self._take(block)
+            changed = True
+            if progress is not None:
+                progress(stream.offset, max(total, stream.offset))
+        if stream.rest.rstrip().endswith(b"}") and self._is_record(stream.rest):
+            self._take(stream.rest)
+            stream.take_rest()
+            changed = True
+        if stream.damaged and self._store is not None and not any(gap.what == "damaged" for gap in self.gaps):
+            self._store.add([Gap(rounds=0, records=0, what="damaged")])
+        return changed
+
+    def _take(self, block: bytes) -> None:
+        if self._part is None:
+            self._part = _header(self._stream, block)
+            if self._store is None:
+                self._store = Store(self._part)
+                self._queues = Queues(self._store)
+                self._reader = RoundReader(self._store, self._queues)
+        try:
+            records = _decoder.decode_lines(block)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            records = list(self._decode_singly(block))
+        try:
+            self._store.add(records)
+        except BadRecord as error:
+            raise TraceError(f"{self._stream.path}: after line {self._lines + 1}: {error}") from error
+        self._lines += block.count(b"\n")
+
+    def _decode_singly(self, block: bytes) -> Iterator[object]:
+        """As decode_lines, but passes over kinds that this version doesn't know and lines that aren't
+        JSON."""
+        for number, line in enumerate(block.split(b"\n"), self._lines + 1):
+            if not line.strip():
+                continue
+            try:
+                yield _decoder.decode(line)
+                continue
+            except msgspec.ValidationError as error:
+                problem = error
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                yield Gap(rounds=0, records=1, what="unreadable")
+                continue
+            try:
+                kind = _kind_decoder.decode(line).kind
+            except msgspec.DecodeError:
+                kind = ""
+            if kind in _KINDS:
+                raise TraceError(f"{self._stream.path}, line {number}: bad `{kind}` record: {problem}")
+
+    def _is_record(self, line: bytes) -> bool:
+        """Whether the last line, which has no newline, is whole nevertheless (a torn one isn't JSON)."""
+        try:
+            msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        return True
+
+    def _next_part(self) -> bool:
+        """Go on to the next file of a rotated trace, if it is there."""
+        if self._store is None or self._part is None or self.complete:
+            return False
+        path = self._next_path()
+        if path is None:
+            return False
+        try:
+            header = read_header(path)
+        except TraceError:
+            return False  # just being created
+        if (
+            header.id != self.id
+            or header.part <= self._part.part
+            or header.engine_index != self.header.engine_index
+        ):
+            return False
+        if header.part > self._part.part + 1:
+            self._store.add([Gap(rounds=0, records=0, what="part missing")])
+        self._store.end = None
+        self._open(path)
+        return True
+
+    def _next_path(self) -> Path | None:
+        if self._later:
+            return self._later.pop(0)
+        try:
+            path = part_path(self._stream.path, self._part.part + 1)
+        except TraceError:
+            return None
+        if path.exists():
+            return path
+        if self.end is None:
+            return None
+        return next(iter(later_parts(self._stream.path)), None)
+
+    def _forget(self) -> None:
+        """Tables are built again from the grown columns when asked for."""
+        for name, kind in vars(type(self)).items():
+            if isinstance(kind, cached_property):
+                self.__dict__.pop(name, None)
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the oldest part that is left of a rotated trace whose first files were deleted."""
+    if path.is_dir():
+        raise TraceError(f"{path}: is a directory, expected a trace file (.rft.jsonl or .rft.jsonl.zst)")
+    if not path.exists():
+        parts = later_parts(path)
+        if not parts:
+            raise TraceError(f"{path}: no such file")
+        return parts[0]
+    return path
+
+
+def _header(stream: LineStream, block: bytes) -> Header:
+    """The first record, checked. TraceError where it isn't a header that this version can read."""
+    line = block.split(b"\n", 1)[0]
+    if not line and not block:
+        if stream.damaged:
+            raise TraceError(f"{stream.path}: not a trace: its zstd data is damaged from the start")
+        size = stream.size()
+        if size == 0:
+            raise TraceError(f"{stream.path}: is empty, expected a trace header in its first line")
+        raise TraceError(f"{stream.path}: holds no whole trace header: the file was cut after {size} bytes")
+    try:
+        kind = _kind_decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise TraceError(
+            f'{stream.path}: not a trace: its first line is not a record, expected {{"kind":"trace", ...}}'
+        ) from None
+    if kind.kind != "trace":
+        raise TraceError(f"{stream.path}: not a trace: its first record is `{kind.kind}`, expected `trace`")
+    major = kind.schema.split(".")[0]
+    if not major.isdigit():
+        raise TraceError(f"{stream.path}: its header has schema {kind.schema!r}, expected MAJOR.MINOR")
+    if int(major) != MAJOR:
+        word = "newer" if int(major) > MAJOR else "older"
+        raise TraceError(
+            f"{stream.path}: written with schema {kind.schema}, a {word} major version; "
+            f"this radixflow reads {MAJOR}.x"
+        )
+    try:
+        return _header_decoder.decode(line)
+    except msgspec.DecodeError as error:
+        raise TraceError(f"{stream.path}, line 1: bad `trace` record: {error}") from error
+
+
+_header_decoder = msgspec.json.Decoder(Header)

@@ -1,0 +1,450 @@
+"""The prefix tree of the prompts, and what is cached of it, at any round.
+
+Path-compressed: a node ends where prompts end or part from one another (or from a recorded output). Only
+requests that had arrived count. Cached boundaries belong to places in the tree, not to the requests that
+published them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from radixflow.trace.boundaries import IN_FLIGHT, IS_PUBLISHED, NEVER, STATUSES, is_state
+from radixflow.trace.segments import WIDE
+from radixflow.trace.store import CLEARED
+
+if TYPE_CHECKING:
+    from radixflow.trace.reader import Trace
+
+
+class Node:
+    """A run of tokens, start <= offset < start + length, of one stream."""
+
+    __slots__ = ("_tree", "depth", "id", "length", "parent", "start", "stream")
+
+    def __init__(self, tree, id, parent, stream, start, length, depth):
+        self._tree = tree
+        self.id: str = id
+        """`stream:end`; the same at every round at which the node's end is one."""
+        self.parent: str | None = parent
+        self.stream: str = stream
+        self.start: int = start
+        """Offset in the stream, tokens."""
+        self.length: int = length
+        """Tokens."""
+        self.depth: int = depth
+        """Tokens of the prompt before this node."""
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}: tokens {self.depth} to {self.depth + self.length}>"
+
+    @property
+    def end(self) -> int:
+        """Tokens of the prompt up to this node's end."""
+        return self.depth + self.length
+
+    @property
+    def requests(self) -> list[int]:
+        """Requests whose prompt runs through the whole node."""
+        return self._tree.requests_of(self)
+
+    @property
+    def name(self) -> str:
+        """The workload's labels of these tokens, or the stream."""
+        labels = list(
+            dict.fromkeys(self._tree.trace.labels_of(self.stream, self.start, self.start + self.length))
+        )
+        return " + ".join(labels[:3]) + (" + ..." if len(labels) > 3 else "") if labels else self.stream[:8]
+
+
+class PrefixTree:
+    """The tree as round `at_round` left it (its own allocations included).
+
+    Request numbers `i` are the trace's. KeyError for a request that hadn't arrived yet.
+    """
+
+    def __init__(self, trace: Trace, at_round: int):
+        self.trace = trace
+        self.at_round = at_round
+        store = trace._store
+        rounds = store.rounds.rows()
+        self._row = int(np.searchsorted(rounds["n"], at_round, side="right")) - 1
+        if len(rounds) and self._row < 0:
+            self._arrived = 0
+        else:
+            self._arrived = int(rounds["request_end"][self._row]) if len(rounds) else len(store.requests)
+        self._segments = trace._segments
+        self._boundaries = trace._boundaries
+        self._status = self._boundaries.at(at_round)
+        self._requests = store.requests.rows()
+
+    # Shape
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """All nodes; a parent before its children."""
+        name = self.trace._store.streams.name
+        shape = self._shape
+        base = self._segments.base[shape["stream"]].tolist()
+        streams, begins, ends, parents = (shape[x].tolist() for x in ("stream", "begin", "end", "parent"))
+        ids = [
+            f"{name(stream)}:{end - first}" for stream, end, first in zip(streams, ends, base, strict=True)
+        ]
+        return [
+            Node(
+                self,
+                id,
+                ids[parent] if parent >= 0 else None,
+                name(stream),
+                begin - first,
+                end - begin,
+                begin,
+            )
+            for id, stream, begin, end, parent, first in zip(
+                ids, streams, begins, ends, parents, base, strict=True
+            )
+        ]
+
+    @cached_property
+    def _shape(self) -> dict[str, np.ndarray]:
+        """Columns of the nodes: stream, begin and end (depths), parent (index)."""
+        segments = self._segments
+        cuts = segments.cuts[segments.first_row < self._arrived]
+        stream, end = cuts // WIDE, cuts % WIDE
+        begin = segments.base[stream]
+        follows = np.flatnonzero(stream[1:] == stream[:-1]) + 1
+        begin[follows] = end[follows - 1]
+        parent_stream = segments.parent[stream]
+        parent = np.searchsorted(cuts, parent_stream * WIDE + begin)
+        parent[parent_stream < 0] = -1
+        parent[follows] = follows - 1
+        order = np.lexsort((stream, begin))
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        parent = np.where(parent >= 0, place[np.maximum(parent, 0)], -1)
+        return {"stream": stream[order], "begin": begin[order], "end": end[order], "parent": parent[order]}
+
+    def node(self, id: str) -> Node:
+        """A node by its id. KeyError where there is none at this round."""
+        return self._by_id[id]
+
+    @cached_property
+    def _by_id(self) -> dict[str, Node]:
+        return {node.id: node for node in self.nodes}
+
+    def requests_of(self, node: Node) -> list[int]:
+        """Requests that had arrived and whose prompt runs through the whole node, in order of arrival."""
+        stream = self._stream(node)
+        rows = self._segments.reaching(stream, node.end)
+        rows = rows[rows < self._arrived]
+        rows = rows[self._requests["prompt"][rows] >= node.end]
+        return sorted(self._requests["i"][rows].tolist())
+
+    def nodes_of(self, i: int) -> list[Node]:
+        """The nodes along a request's prompt, from the root."""
+        path = []
+        depth = 0
+        by_end = self._ends_of_streams
+        for stream, n in self.trace.path_of(self._known(i)):
+            path += [node for node in by_end.get(stream, ()) if node.end <= depth + n]
+            depth += n
+        return path
+
+    @cached_property
+    def _ends_of_streams(self) -> dict[str, list[Node]]:
+        by_stream: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            by_stream.setdefault(node.stream, []).append(node)
+        return by_stream
+
+    @property
+    def certain(self) -> bool:
+        """False where a gap lies before this round: publications or evictions may be missing."""
+        store = self.trace._store
+        return not store.header.part and not any(row <= self._row for row in store.gap_rows)
+
+    # What is cached
+
+    def state(self, node: Node, group: int) -> list[tuple[int, str]]:
+        """(boundary, status) of a node's boundaries in a cache group, boundaries as depths in tokens.
+
+        `published`; `in_flight`: a state published in this very round, readable from the next on; `evicted`;
+        `never`.
+        """
+        depths, status = self._within(self._stream(node), group, node.depth, node.end)
+        return [(d, STATUSES[s]) for d, s in zip(depths.tolist(), status.tolist(), strict=True)]
+
+    def state_at(self, i: int, group: int, boundary: int) -> str:
+        """Status of one boundary on request i's path."""
+        depths, status = self._along(i, group)
+        at = np.flatnonzero(depths == boundary)
+        return STATUSES[status[at[0]]] if len(at) else STATUSES[NEVER]
+
+    def matched(self, i: int) -> dict[int, int]:
+        """Per group, how many tokens of i's prompt a look-up matches in that group alone, in flight included.
+
+        Attention needs every block from the first on; a state group needs the one boundary. At most prompt -
+        1 (vLLM's `KVCacheManager.get_computed_blocks`: the last token is always computed). What speculative
+        drafts make vLLM step back isn't taken off.
+        """
+        return {
+            index: self._matched(i, index, (IS_PUBLISHED, IN_FLIGHT)) for index in self._boundaries.groups
+        }
+
+    def ready(self, i: int) -> int:
+        """h: the largest boundary, at most prompt - 1, at which every group is published."""
+        groups = self._boundaries.groups
+        limit = min(
+            (
+                self._matched(i, index, (IS_PUBLISHED,))
+                for index, group in groups.items()
+                if not is_state(group)
+            ),
+            default=self._limit(i),
+        )
+        depths = None
+        for index, group in groups.items():
+            if is_state(group):
+                d, status = self._along(i, index)
+                here = d[(status == IS_PUBLISHED) & (d <= limit)]
+                depths = here if depths is None else np.intersect1d(depths, here, assume_unique=True)
+        if depths is None:
+            block = self.trace.config.block_size
+            return limit // block * block
+        return int(depths.max(initial=0))
+
+    def identity(self, i: int) -> int:
+        """h^: the longest prefix of i's prompt, token for token, that another request has computed by this
+        round.
+
+        What another one computes in this round counts; so do outputs whose path is recorded.
+        """
+        store, segments = self.trace._store, self._segments
+        me = store.row_of[self._known(i)]
+        computed = self._computed
+        best = 0
+        depth = self._requests["prompt"][me]
+        for stream, n in reversed(self.trace.path_of(i)):
+            code = store.streams.find(stream)
+            rows, ends = segments.along(code)
+            depth = int(segments.base[code]) + n
+            reach = np.minimum(np.minimum(ends, depth), computed[rows])
+            best = max(best, int(reach[rows != me].max(initial=0)))
+            if best > segments.base[code]:
+                break
+        return best
+
+    def history(self, i: int, group: int, boundary: int) -> list[tuple[int, str, int, int]]:
+        """(round, event, request, by) of all that happened to a boundary on i's path up to this round."""
+        segments, store = self._segments, self.trace._store
+        at = int(segments.find(np.array([store.row_of[self._known(i)]]), np.array([boundary]))[0])
+        cache = store.cache.rows()
+        events = self._boundaries.history(group, int(segments.whole[1][at]), boundary, self.at_round)
+        names = {0: "published", 1: "evicted", CLEARED: "cleared"}
+        return [
+            (n, names[int(cache[k]["event"])], int(cache[k]["i"]), int(cache[k]["by"])) for k, n in events
+        ]
+
+    # Who is on it
+
+    @cached_property
+    def running(self) -> list[int]:
+        """Requests that run in this round: those it gave tokens, and those that kept their row."""
+        if self._row < 0:
+            return []
+        view = next(self.trace._reader.views(self._row, self._row + 1))
+        return [*(i for i, _ in view.selected), *view.resident]
+
+    @cached_property
+    def waiting(self) -> list[int]:
+        """Requests that this round left in the queue, in the native order it saw."""
+        if self._row < 0:
+            return []
+        view = next(self.trace._reader.views(self._row, self._row + 1))
+        taken = set(view.admitted)
+        return [i for i in view.queue if i not in taken]
+
+    def holders(self, node: Node) -> list[int]:
+        """Running requests whose prompt runs through the whole node."""
+        through = set(self.requests_of(node))
+        return [i for i in self.running if i in through]
+
+    def to_dict(self, max_nodes: int | None = 5000) -> dict:
+        """For drawing: nodes with runs of cached boundaries, and the requests that run or wait.
+
+        A group's `runs` are [first boundary, last boundary, status]; boundaries outside are `never`. With
+        more than `max_nodes` nodes, those that nobody holds, waits at or has cached are folded into `folded`
+        of the node above.
+        """
+        nodes = self.nodes
+        at = {node.id: index for index, node in enumerate(nodes)}
+        on: dict[int, tuple[list[int], list[int]]] = {}
+        for which, numbers in enumerate((self.running, self.waiting)):
+            for i in numbers:
+                for node in self.nodes_of(i):
+                    on.setdefault(at[node.id], ([], []))[which].append(i)
+        shown, folded = self._shown(on, max_nodes)
+        counts = self._request_counts().tolist()
+        runs = {group: self._runs(group, shown) for group in self._boundaries.groups}
+        drawn = []
+        for place, index in enumerate(shown):
+            node = nodes[index]
+            running, waiting = on.get(index, ([], []))
+            drawn.append(
+                {
+                    "id": node.id,
+                    "parent": node.parent,
+                    "stream": node.stream,
+                    "name": node.name,
+                    "start": node.start,
+                    "length": node.length,
+                    "depth": node.depth,
+                    "requests": counts[index],
+                    "running": running,
+                    "waiting": waiting,
+                    "folded": folded.get(index, 0),
+                    "groups": {str(group): of_nodes[place] for group, of_nodes in runs.items()},
+                }
+            )
+        ids = self.trace.ids
+        requests = [
+            {
+                "i": i,
+                "id": ids[i],
+                "state": state,
+                "prompt": int(self._requests["prompt"][self.trace._store.row_of[i]]),
+                "identity": self.identity(i),
+                "ready": self.ready(i),
+                "matched": {str(group): tokens for group, tokens in self.matched(i).items()},
+            }
+            for state, numbers in (("running", self.running), ("waiting", self.waiting))
+            for i in numbers
+            if i in self.trace._store.row_of
+        ]
+        groups = [
+            {"group": g.index, "kind": g.kind, "components": g.components, "block": g.block_size}
+            for g in self._boundaries.groups.values()
+        ]
+        return {
+            "round": self.at_round,
+            "certain": self.certain,
+            "groups": groups,
+            "nodes": drawn,
+            "requests": requests,
+        }
+
+    # Inside
+
+    def _shown(self, on: dict, max_nodes: int | None) -> tuple[list[int], dict[int, int]]:
+        """Indices of the nodes to draw, and how many each folds."""
+        count = len(self.nodes)
+        if max_nodes is None or count <= max_nodes:
+            return list(range(count)), {}
+        parent = self._shape["parent"].tolist()
+        cached = sum(
+            self._count(group, self._status == IS_PUBLISHED) for group in self._boundaries.groups
+        ).tolist()
+        depth = self._shape["begin"].tolist()
+        rank = sorted(range(count), key=lambda index: (index not in on, not cached[index], depth[index]))
+        shown: set[int] = set()
+        for index in rank:
+            if len(shown) >= max_nodes:
+                break
+            while index >= 0 and index not in shown:
+                shown.add(index)
+                index = parent[index]
+        folded: dict[int, int] = {}
+        for index in range(count):
+            if index not in shown:
+                above = parent[index]
+                while above >= 0 and above not in shown:
+                    above = parent[above]
+                folded[above] = folded.get(above, 0) + 1
+        return sorted(shown), folded
+
+    def _request_counts(self) -> np.ndarray:
+        """Per node, how many requests run through it."""
+        segments, stream = self._segments, self._shape["stream"]
+        keys = segments.prompt_keys[segments.prompt_rows < self._arrived]
+        return np.searchsorted(keys, (stream + 1) * WIDE) - np.searchsorted(
+            keys, stream * WIDE + self._shape["end"]
+        )
+
+    def _count(self, group: int, which: np.ndarray) -> np.ndarray:
+        """Per node, how many of its boundaries in a group `which` (a mask over all boundaries) marks."""
+        shape = self._shape
+        before = np.concatenate(([0], np.cumsum(which)))
+        low, high = self._boundaries.slots(group, shape["stream"], shape["begin"], shape["end"])
+        return before[high] - before[low]
+
+    def _runs(self, group: int, shown: list[int]) -> list[list]:
+        """For the nodes with these indices, runs of boundaries with one status: [first, last, status]."""
+        touched = self._count(group, self._status != NEVER).tolist()
+        found: list[list] = []
+        for index in shown:
+            runs: list[list] = []
+            found.append(runs)
+            if touched[index]:
+                node = self.nodes[index]
+                depths, status = self._within(self._stream(node), group, node.depth, node.end)
+                last = NEVER
+                for depth, now in zip(depths.tolist(), status.tolist(), strict=True):
+                    if now != NEVER and now == last:
+                        runs[-1][1] = depth
+                    elif now != NEVER:
+                        runs.append([depth, depth, STATUSES[now]])
+                    last = now
+        return found
+
+    def _stream(self, node: Node) -> int:
+        return self.trace._store.streams.find(node.stream)
+
+    def _within(self, stream: int, group: int, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        """Boundaries (depths) and statuses with low < depth <= high on a stream."""
+        unit, block = self._boundaries.unit[group], self._boundaries.groups[group].block_size
+        depths = np.arange(low // unit + 1, high // unit + 1) * unit
+        status = self._status[self._boundaries.slot(group, stream, low, high)]
+        if unit != block:  # partial boundaries only where something happened
+            real = (depths % block == 0) | (status != NEVER)
+            depths, status = depths[real], status[real]
+        return depths, status
+
+    def _along(self, i: int, group: int) -> tuple[np.ndarray, np.ndarray]:
+        """Boundaries and statuses along a request's prompt."""
+        parts = []
+        depth = 0
+        for stream, n in self.trace.path_of(self._known(i)):
+            parts.append(self._within(self.trace._store.streams.find(stream), group, depth, depth + n))
+            depth += n
+        if not parts:
+            return np.empty(0, np.int64), np.empty(0, np.uint8)
+        return np.concatenate([d for d, _ in parts]), np.concatenate([s for _, s in parts])
+
+    def _matched(self, i: int, group: int, usable: tuple[int, ...]) -> int:
+        depths, status = self._along(i, group)
+        found = np.isin(status, usable) & (depths <= self._limit(i))
+        if is_state(self._boundaries.groups[group]):
+            return int(depths[found].max(initial=0))
+        whole = depths % self._boundaries.groups[group].block_size == 0
+        depths, found = depths[whole], found[whole]
+        broken = np.flatnonzero(~found)
+        run = int(broken[0]) if len(broken) else len(found)
+        return int(depths[run - 1]) if run else 0
+
+    def _limit(self, i: int) -> int:
+        return int(self._requests["prompt"][self.trace._store.row_of[self._known(i)]]) - 1
+
+    def _known(self, i: int) -> int:
+        if self.trace._store.row_of.get(i, self._arrived) >= self._arrived:
+            raise KeyError(f"request {i} hadn't arrived by round {self.at_round}")
+        return i
+
+    @cached_property
+    def _computed(self) -> np.ndarray:
+        """Tokens of each request (by row) that had been computed, or found cached, by the end of this
+        round."""
+        rounds = self.trace._store.rounds.rows()
+        return self.trace._computed.at(int(rounds["visit_end"][self._row]) if self._row >= 0 else 0)
