@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 import radixflow.widgets
 from radixflow.figures import palette
 
-from . import api, callbacks, classroom, layout, live, metrics
+from . import api, callbacks, classroom, exports, layout, live, metrics
 from .laboratory import Laboratory
 from .library import Library
 from .safety import Guard, content_policy, is_loopback
@@ -63,7 +63,7 @@ def create_app(
     library = Library(list(traces or []), trace_dir)
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app = dash.Dash(
-        "radixflow_dashboard",
+        __name__,
         server=server,
         assets_folder=str(Path(__file__).parent / "assets"),
         assets_ignore=r".*\.mjs|theme\.js",
@@ -83,6 +83,7 @@ def create_app(
     server.include_router(api.router(library))
     server.include_router(live.router(library))
     server.include_router(classroom.router(lab))
+    server.include_router(exports.router(library))
     _plain_routes(server, library)
     names = frozenset({"127.0.0.1", "localhost", "::1", host}) if is_loopback(host) else None
     server.add_middleware(Guard, policy=content_policy(app.csp_hashes()), token=token, names=names)

@@ -23,22 +23,48 @@ def register(app: Dash, library: Library) -> None:
     @app.callback(
         Output("round-inspector", "children"),
         Output("queue", "children"),
-        Output("request-inspector", "children"),
         Input("cursor", "data"),
         prevent_initial_call=True,
     )
-    async def inspect(cursor: dict[str, Any] | None):
+    async def at_round(cursor: dict[str, Any] | None):
         if not cursor:
-            return no_update, no_update, no_update
-        key, n, request = str(cursor.get("trace", "")), _whole(cursor.get("round")), cursor.get("request")
-        among = _keys(cursor.get("among"))
+            return no_update, no_update
+        key, n, among = str(cursor.get("trace", "")), _whole(cursor.get("round")), _keys(cursor.get("among"))
+        try:
+            return await run_in_threadpool(inspectors.round_view, library, key, n, among)
+        except (UnknownTrace, TraceError) as error:
+            return _sorry(error), []
+
+    @app.callback(
+        Output("request-inspector", "children"),
+        Input("selection", "data"),
+        prevent_initial_call=True,
+    )
+    async def selected(selection: dict[str, Any] | None):
+        if not selection:
+            return no_update
+        key, request = str(selection.get("trace", "")), selection.get("request")
         request = str(request) if request is not None else None
         try:
-            round_children, queue = await run_in_threadpool(inspectors.round_view, library, key, n, among)
-            chosen = await run_in_threadpool(inspectors.request_view, library, key, request, n, among)
+            return await run_in_threadpool(
+                inspectors.request_view, library, key, request, _keys(selection.get("among"))
+            )
         except (UnknownTrace, TraceError) as error:
-            return _sorry(error), [], no_update
-        return round_children, queue, chosen
+            return _sorry(error)
+
+    @app.callback(
+        Output("node", "children"),
+        Input("node-choice", "data"),
+        prevent_initial_call=True,
+    )
+    async def node(choice: dict[str, Any] | None):
+        if not choice:
+            return no_update
+        key, chosen, n = str(choice.get("trace", "")), str(choice.get("node", "")), _whole(choice.get("round"))
+        try:
+            return await run_in_threadpool(inspectors.node_view, library, key, chosen, n, _keys(choice.get("among")))
+        except (UnknownTrace, TraceError) as error:
+            return _sorry(error)
 
     @app.callback(
         Output("compare-body", "children"),

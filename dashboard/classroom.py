@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from radixflow.scheduling.policies import POLICIES
 from radixflow.workloads import WorkloadError
 
-from .laboratory import LIMITS, Laboratory, Recipe, RunRefused
+from .laboratory import Laboratory, Recipe, RunRefused
 
 MAX_POLICIES = 6
 
@@ -67,13 +67,8 @@ def panel() -> list[Any]:
 
 
 def _number(name: str, label: str) -> html.Label:
-    from dash import dcc
-
-    low, high = LIMITS[name]
-    return html.Label(
-        [html.Span(label), dcc.Input(id=f"lab-{name}", type="number", min=low, max=high, step=1, className="number")],
-        className="field",
-    )
+    """A number field; its input is made by the page, which owns the recipe."""
+    return html.Label([html.Span(label), html.Span(className="number-host", **{"data-number": name})], className="field")
 
 
 def router(lab: Laboratory) -> APIRouter:

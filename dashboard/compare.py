@@ -169,7 +169,7 @@ def _table(found: Comparison, names: tuple[str, ...]) -> html.Div:
                 continue
             cell: list[Any] = [written(float(value))]
             if k and values[0] and values[0] == values[0] and value != values[0]:
-                cell.append(html.Span(_change(float(value) / float(values[0])), className="change"))
+                cell += [" ", html.Span(_change(float(value) / float(values[0])), className="change")]
             cells.append(html.Td(cell))
         rows.append(html.Tr([html.Th(words, scope="row"), *cells]))
     table = html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="metrics")

@@ -297,7 +297,7 @@ def _queue(opened: Open, view: Any, colours: Colours) -> list[Any]:
 # -- a request -------------------------------------------------------------------------------------------
 
 
-def request_view(library: Library, key: str, request: str | None, n: int, among: list[str]) -> list[Any]:
+def request_view(library: Library, key: str, request: str | None, among: list[str]) -> list[Any]:
     """The request inspector. Raises UnknownTrace, TraceError."""
     if request is None:
         return [html.P("Select a request in the timeline, the tree or the queue.", className="soft placeholder")]
@@ -307,22 +307,22 @@ def request_view(library: Library, key: str, request: str | None, n: int, among:
             i = opened.trace.index_of(request)
         except KeyError:
             return [_title(request, opened.trace), html.P("This run has no such request.", className="soft")]
-        return _request(opened, i, request, colours, n)
+        return _request(opened, i, request, colours)
 
 
-def _request(opened: Open, i: int, request: str, colours: Colours, n: int) -> list[Any]:
+def _request(opened: Open, i: int, request: str, colours: Colours) -> list[Any]:
     trace = opened.trace
     ledger = opened.ledger
     why = explain(trace, request, ledger)
     row = trace.requests.loc[i]
     opening, *lines = why.text.split("\n")
     stretches = [stretch for wait in ledger.of(i) for stretch in wait]
-    visits = opened.derived("visits", lambda trace: _Visits(trace)).of(i)
+    visits = opened.derived("visits", _Visits).of(i)
     dot = html.Span(className="dot", style={"background": colours.fill(request)})
     out: list[Any] = [
         html.Div([dot, html.H2(request), html.Span(trace.header.policy, className="policy")], className="inspector-title"),
         html.P(opening, className="lead"),
-        _life(trace, row, stretches, visits, n),
+        _life(row, stretches, visits),
     ]
     causes = [line[2:] for line in lines if line.startswith("- ")]
     others = [line for line in lines if not line.startswith("- ")]
@@ -358,7 +358,7 @@ class _Visits:
         return list(zip(self._rounds[own].tolist(), self._tokens[own].tolist(), strict=True))
 
 
-def _life(trace: Any, row: Any, stretches: list[WaitStretch], visits: list[tuple[int, int]], n: int) -> html.Div:
+def _life(row: Any, stretches: list[WaitStretch], visits: list[tuple[int, int]]) -> html.Div:
     """From arrival to finish: each wait by cause, then its rounds in the batch, widths in rounds."""
     parts: list[tuple[int, str, str, int]] = []
     for stretch in stretches:
@@ -420,3 +420,47 @@ def _visited(visits: list[tuple[int, int]]) -> html.Section | None:
     more = f" and {len(visits) - MAX_VISITS:,} more" if len(visits) > MAX_VISITS else ""
     return _section("Rounds in the batch", html.P(", ".join(words) + more), note="round (tokens)", count=len(visits))
 
+
+
+# -- a node of the prefix tree ---------------------------------------------------------------------------
+
+
+def node_view(library: Library, key: str, node_id: str, n: int, among: list[str]) -> list[Any]:
+    """A node's requests, and what happened to its last boundary. Raises UnknownTrace, TraceError."""
+    colours = library.colours(among if key in among else [key])
+    with library.reading(key) as opened:
+        trace = opened.trace
+        tree = trace.tree(max(1, min(n, trace.num_rounds)))
+        try:
+            node = tree.node(node_id)
+        except KeyError:
+            return [html.P("This round's tree has no such node.", className="soft")]
+        requests = tree.requests_of(node)
+        note = f"tokens {node.depth:,} to {node.end:,}, as round {tree.at_round:,} left it"
+        ids = trace.ids
+        out: list[Any] = [
+            html.Div([html.H3(node.name), html.Span(note, className="soft")], className="strip-title"),
+            chips([ids[i] for i in requests], colours),
+        ]
+        rows = []
+        for group in trace.config.groups:
+            boundaries = tree.state(node, group.index)
+            if not boundaries or not requests:
+                continue
+            boundary, state = boundaries[-1]
+            events = tree.history(requests[0], group.index, boundary)
+            words = "; ".join(
+                f"{event} in round {at:,}" + (f" by {ids[by if event == 'evicted' and by >= 0 else i]}" if i >= 0 or by >= 0 else "")
+                for at, event, i, by in events[-6:]
+            )
+            parts = " and ".join(group.components)
+            rows.append(
+                html.Tr([
+                    html.Th(f"{parts} at {boundary:,}", scope="row"),
+                    html.Td(state.replace("_", " ")),
+                    html.Td(words or "never computed", className="soft"),
+                ])
+            )  # fmt: skip
+        if rows:
+            out.append(html.Table(html.Tbody(rows), className="facts"))
+        return out

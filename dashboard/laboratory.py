@@ -109,7 +109,7 @@ class Laboratory:
             raise WorkloadError(f"unknown workload {name[:40]!r}; expected a built-in one")
         workload = load_workload(name)
         colours = self._colours(workload)
-        engine = workload.engine.resolved() if "model" not in workload.engine.given() else workload.engine
+        engine = workload.simulated_engine.resolved() if "model" not in workload.engine.given() else workload.engine
         return {
             "name": name,
             "note": workload.note,

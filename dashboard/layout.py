@@ -35,11 +35,10 @@ def page() -> html.Div:
             html.Div(id="message", role="alert", className="message", hidden=True),
             # Written by the page's modules, read by callbacks.
             dcc.Store(id="cursor"),
+            dcc.Store(id="selection"),
             dcc.Store(id="comparison"),
-            dcc.Store(id="warm"),
-            # Written by callbacks, read by the page's modules.
-            html.Div(id="lab-result", hidden=True),
-            html.Div(id="sink", hidden=True),
+            dcc.Store(id="node-choice"),
+            html.Div(id="laid-out", hidden=True),
         ],
         id="page",
         **{"data-view": "replay"},
@@ -58,6 +57,7 @@ def _header() -> html.Header:
             html.Div(id="live-status", className="live-status", role="status", children="Loading"),
             html.Div(
                 [
+                    _downloads(),
                     html.Button("Copy link", type="button", id="copy-link", className="quiet"),
                     html.Button("Dark", type="button", id="theme", className="quiet", **{"aria-label": "Switch theme"}),
                 ],
@@ -66,6 +66,26 @@ def _header() -> html.Header:
         ],
         className="top",
     )
+
+
+def _downloads() -> html.Details:
+    """What is shown, to take away; the links' addresses follow the state."""
+    offers = [
+        ("Timeline", [("timeline", "svg"), ("timeline", "pdf"), ("timeline", "png")]),
+        ("Prefix tree", [("tree", "svg"), ("tree", "pdf"), ("tree", "png")]),
+        ("Replay, works offline", [("replay", "html")]),
+    ]
+    rows = [
+        html.Li(
+            [html.Span(words)]
+            + [
+                html.A(format.upper(), href="#", className="download", **{"data-what": what, "data-format": format})
+                for what, format in links
+            ]
+        )
+        for words, links in offers
+    ]
+    return html.Details([html.Summary("Save", className="quiet"), html.Ul(rows)], className="downloads", id="downloads")
 
 
 def _toolbar() -> html.Div:
@@ -115,7 +135,7 @@ def _stage() -> html.Div:
                 **{"aria-label": "Waiting queue"},
             ),
             html.Section(id="tree", className="card tree", **{"aria-label": "Prefix tree"}),
-            html.Div(id="node", className="card node", hidden=True),
+            html.Div(id="node", className="card node"),
         ],
         className="stage",
     )

@@ -22,7 +22,9 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
-TraceFile = Annotated[Path, typer.Argument(help="A trace: *.rft.jsonl or *.rft.jsonl.zst.", show_default=False)]
+TraceFile = Annotated[
+    Path, typer.Argument(help="A trace: *.rft.jsonl or *.rft.jsonl.zst.", show_default=False)
+]
 TraceFiles = Annotated[list[Path], typer.Argument(help="Traces, the baseline first.", show_default=False)]
 DENSE = "dense"
 
@@ -49,8 +51,10 @@ def main() -> None:
 
 def _is_bad_input(error: Exception) -> bool:
     # Click's own usage errors, and ours; each knows what, where and what was expected.
-    return hasattr(error, "format_message") or isinstance(error, ValueError | KeyError | OSError | ImportError) or (
-        type(error).__name__ in ("TraceError", "WorkloadError", "EngineError")
+    return (
+        hasattr(error, "format_message")
+        or isinstance(error, ValueError | KeyError | OSError | ImportError)
+        or (type(error).__name__ in ("TraceError", "WorkloadError", "EngineError"))
     )
 
 
@@ -59,22 +63,34 @@ def _line(error: Exception) -> str:
         return error.format_message().replace("\n", " ")
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    return str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip().replace("\n", " ")
+    return (
+        str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip().replace("\n", " ")
+    )
 
 
 @app.command()
 def run(
-    workload: Annotated[str, typer.Argument(help="A built-in's name, or a file in any format that `workloads` lists.")],
-    policy: Annotated[str, typer.Option(help="One of the policies, or 'all'.")] = "radixflow",
-    engine: Annotated[str, typer.Option(help="sim (modelled worker, virtual time) or vllm (the real engine).")] = "sim",
-    model: Annotated[str | None, typer.Option(help="Profile (sim), or tiny model, folder or hub id (vllm).")] = None,
+    workload: Annotated[
+        str, typer.Argument(help="A built-in's name, or a file in any format that `workloads` lists.")
+    ],
+    policy: Annotated[
+        str, typer.Option(help="A policy; several (a,b or all) are run and compared.")
+    ] = "radixflow",
+    engine: Annotated[
+        str, typer.Option(help="sim (modelled worker, virtual time) or vllm (the real engine).")
+    ] = "sim",
+    model: Annotated[
+        str | None, typer.Option(help="Profile (sim), or tiny model, folder or hub id (vllm).")
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Trace to write.")] = None,
     max_num_seqs: Annotated[int | None, typer.Option(help="S, rows a round.")] = None,
     max_num_batched_tokens: Annotated[int | None, typer.Option(help="T, tokens a round.")] = None,
     block_size: Annotated[int | None, typer.Option()] = None,
     hash_block_size: Annotated[int | None, typer.Option()] = None,
     num_blocks: Annotated[int | None, typer.Option(help="Pool, the null block included.")] = None,
-    state_groups: Annotated[int | None, typer.Option(help="Recurrent cache groups; 0 = full attention.")] = None,
+    state_groups: Annotated[
+        int | None, typer.Option(help="Recurrent cache groups; 0 = full attention.")
+    ] = None,
     retention_interval: Annotated[
         str | None, typer.Option(help="Tokens between kept states; 0 = sparse, 'dense' = every boundary.")
     ] = None,
@@ -83,17 +99,33 @@ def run(
     async_scheduling: Annotated[bool | None, typer.Option("--async-scheduling/--sync-scheduling")] = None,
     kv_cache_events: Annotated[bool | None, typer.Option("--kv-cache-events/--no-kv-cache-events")] = None,
     given: Annotated[
-        list[str] | None, typer.Option("--with", help="KEY=VALUE for the importer or builder: articles=3, seed=7.")
+        list[str] | None,
+        typer.Option("--with", help="KEY=VALUE for the importer or builder: articles=3, seed=7."),
     ] = None,
-    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer folder for texts; bytes by default.")] = None,
-    probe: Annotated[int, typer.Option(min=0, help="Ask after avoidable slots every n-th round; 0 never.")] = 1,
-    include_tokens: Annotated[bool, typer.Option("--include-tokens", help="Put token ids into the trace.")] = False,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Tokenizer folder for texts; bytes by default.")
+    ] = None,
+    probe: Annotated[
+        int, typer.Option(min=0, help="Ask after avoidable slots every n-th round; 0 never.")
+    ] = 1,
+    include_tokens: Annotated[
+        bool, typer.Option("--include-tokens", help="Put token ids into the trace.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run a workload under a policy and write its trace."""
+    from radixflow.analysis import compare as compare_traces
     from radixflow.analysis import summarize
-    from radixflow.engines.run import run_workload
-    from radixflow.printing import complain, emit, quiet_engine, show_summary, working
+    from radixflow.engines.run import agreements, run_workload
+    from radixflow.printing import (
+        complain,
+        emit,
+        quiet_engine,
+        show_agreement,
+        show_comparison,
+        show_summary,
+        working,
+    )
     from radixflow.trace import open_trace
     from radixflow.workloads import load_workload
 
@@ -116,27 +148,68 @@ def run(
     if retention_interval is not None:
         options["retention_interval"] = _retention(retention_interval)
     loaded = load_workload(workload, tokenizer=tokenizer, **_key_values(given or []))
-    path = output or Path(f"{loaded.name}-{policy}.rft.jsonl.zst")
-    with quiet_engine(), working(f"{loaded.name} under {policy}") as progress:
-        done = run_workload(
-            loaded,
-            policy,
-            engine=engine,
-            model=model,
-            trace=path,
-            probe=probe,
-            include_tokens=include_tokens,
-            progress=progress,
-            **options,
-        )
-    trace = open_trace(done.trace_path)
-    summary = summarize(trace)
-    emit(summary.to_dict()) if json else show_summary(summary, done)
-    if done.end == "stalled":
-        complain(_stall(trace))
-        raise typer.Exit(3)
-    if done.end == "interrupted":
+    policies = _policies(policy)
+    done = []
+    for name in policies:
+        path = _trace_path(output, f"{loaded.name}-{name}", alone=len(policies) == 1)
+        with quiet_engine(), working(f"{loaded.name} under {name}") as progress:
+            done.append(
+                run_workload(
+                    loaded,
+                    name,
+                    engine=engine,
+                    model=model,
+                    trace=path,
+                    probe=probe,
+                    include_tokens=include_tokens,
+                    progress=progress,
+                    **options,
+                )
+            )
+        if done[-1].end == "interrupted":
+            break
+    traces = [open_trace(run.trace_path) for run in done]
+    if len(done) > 1:
+        comparison, agreement = compare_traces(*traces), agreements(done)
+        if json:
+            emit(comparison.to_dict() | {"agreement": agreement})
+        else:
+            show_comparison(comparison)
+            show_agreement(comparison.labels, agreement)
+    else:
+        summary = summarize(traces[0])
+        emit(summary.to_dict()) if json else show_summary(summary, done[0])
+    for run, trace in zip(done, traces, strict=True):
+        if run.end == "stalled":
+            complain(_stall(trace))
+    ends = {run.end for run in done}
+    if "interrupted" in ends:
+        complain(f"interrupted; {done[-1].trace_path} holds what ran")
         raise typer.Exit(130)
+    if "stalled" in ends:
+        raise typer.Exit(3)
+
+
+def _policies(text: str) -> list[str]:
+    """`a,b` or `all`: each is run in turn, and the runs are compared with the first."""
+    from radixflow.scheduling import POLICIES, get_policy
+
+    if text == "all":
+        return [name for name in POLICIES if name != "radixflow+noadmit"]
+    names = [name.strip() for name in text.split(",")]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--policy {text}: expected each policy once")
+    return [get_policy(name).name for name in names]
+
+
+def _trace_path(output: Path | None, name: str, alone: bool) -> Path:
+    if alone:
+        return output or Path(f"{name}.rft.jsonl.zst")
+    folder = output or Path()
+    if folder.suffix in (".jsonl", ".zst"):
+        raise ValueError(f"-o {output}: several policies write several traces; expected a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name}.rft.jsonl.zst"
 
 
 def _key_values(given: list[str]) -> dict[str, Any]:
@@ -160,7 +233,9 @@ def _retention(text: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"--retention-interval is {text!r}: expected tokens (0 = sparse) or {DENSE!r}") from None
+        raise ValueError(
+            f"--retention-interval is {text!r}: expected tokens (0 = sparse) or {DENSE!r}"
+        ) from None
 
 
 def _stall(trace: Any) -> str:
@@ -170,7 +245,8 @@ def _stall(trace: Any) -> str:
         return f"the run stalled in round {view.n}: nothing can be scheduled any more"
     facts = next((entry for entry in view.other if entry.i == view.stop.i), None)
     why = f" ({facts.needed} blocks needed, {facts.total} in all)" if facts and facts.needed else ""
-    return f"the run stalled in round {view.n}: request {trace.ids[view.stop.i]} is refused: {view.stop.cause}{why}"
+    culprit = trace.ids[view.stop.i]
+    return f"the run stalled in round {view.n}: request {culprit} is refused: {view.stop.cause}{why}"
 
 
 @app.command()
@@ -206,7 +282,9 @@ def compare(traces: TraceFiles, json: Json = False) -> None:
 @app.command()
 def explain(
     trace: TraceFile,
-    request: Annotated[str | None, typer.Argument(help="A request's id; the whole trace without one.")] = None,
+    request: Annotated[
+        str | None, typer.Argument(help="A request's id; the whole trace without one.")
+    ] = None,
     round: Annotated[int | None, typer.Option(help="Explain this round instead.")] = None,
     json: Json = False,
 ) -> None:
@@ -240,11 +318,17 @@ def check(trace: TraceFile, json: Json = False) -> None:
 
 @app.command()
 def dash(
-    traces: Annotated[list[Path] | None, typer.Argument(help="Traces; one still being written is followed.")] = None,
+    traces: Annotated[
+        list[Path] | None, typer.Argument(help="Traces; one still being written is followed.")
+    ] = None,
     trace_dir: Annotated[Path | None, typer.Option(help="Offer every trace in this folder.")] = None,
-    host: Annotated[str, typer.Option(help="Another address than this machine's needs a token.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Another address than this machine's needs a token.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8050,
-    token: Annotated[str | None, typer.Option(envvar="RADIXFLOW_TOKEN", help="Who knows it may look.")] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="RADIXFLOW_TOKEN", help="Who knows it may look.")
+    ] = None,
 ) -> None:
     """The dashboard: rounds, bubbles and the prefix tree, replayed and live."""
     from radixflow_dashboard import serve
@@ -276,7 +360,9 @@ def workloads(json: Json = False) -> None:
 
 @app.command()
 def demo(
-    engine: Annotated[str | None, typer.Option(help="vllm or sim; the real engine where vLLM is installed.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="vllm or sim; the real engine where vLLM is installed.")
+    ] = None,
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8050,
 ) -> None:
     """The five-minute tour: Figure 1 under native and RadixFlow scheduling, then the dashboard."""

@@ -12,7 +12,14 @@ from typing import Any
 import msgspec
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -103,8 +110,12 @@ def show_summary(summary: Any, run: Any) -> None:
     table.show_header = False
     table.add_row("requests", f"{summary.completed} of {summary.requests} completed")
     table.add_row("rounds", f"{_number(summary.rounds)} (at least {_number(summary.lower_bound_rounds)})")
-    table.add_row("row visits", f"{_number(summary.row_visits)}, {_number(summary.rows_per_round, 2)} a round")
-    table.add_row("empty slots", f"{_number(summary.empty_slots)}, {_number(summary.avoidable_slots)} avoidable")
+    table.add_row(
+        "row visits", f"{_number(summary.row_visits)}, {_number(summary.rows_per_round, 2)} a round"
+    )
+    table.add_row(
+        "empty slots", f"{_number(summary.empty_slots)}, {_number(summary.avoidable_slots)} avoidable"
+    )
     table.add_row("scheduled tokens", _number(summary.scheduled_tokens))
     if summary.reuse_rate is not None:
         table.add_row("reuse", f"{summary.reuse_rate:.1%} of prompt tokens")
@@ -113,6 +124,8 @@ def show_summary(summary: Any, run: Any) -> None:
     if summary.stalled_rounds:
         table.add_row("stalled rounds", _number(summary.stalled_rounds))
     out.print(table)
+    for note in run.notes:
+        out.print(Text(f"note   {note}", style="yellow"))
     out.print(Text(f"trace  {summary.trace}", style=QUIET))
     out.print(Text(f"next   radixflow explain {summary.trace}", style=QUIET))
 
@@ -155,6 +168,18 @@ def show_comparison(comparison: Any) -> None:
             out.print(Text(f"{label} parts from {labels[0]} in round {part.round}", style=QUIET))
     for warning in comparison.warnings:
         err.print(Text(f"note: {warning}", style="yellow"))
+
+
+def show_agreement(labels: list[str], agreement: list[dict[str, int]]) -> None:
+    """Whether the runs generated the same tokens."""
+    for label, said in zip(labels[1:], agreement, strict=True):
+        same, all_ = said["same"], said["requests"]
+        style = GOOD if same == all_ else "yellow"
+        out.print(
+            Text(
+                f"output tokens: {same} of {all_} requests the same under {label} as under {labels[0]}", style
+            )
+        )
 
 
 def show_cost(first: str, second: str, cost: Any) -> None:
@@ -218,7 +243,7 @@ def show_workloads(listed: dict[str, str]) -> None:
     out.print(table)
     out.print(
         Text(
-            "or a file: workload JSON Lines, QuALITY articles, a Mooncake trace, or a text or token_ids a line",
+            "or a file: workload JSON Lines, QuALITY articles, a Mooncake trace, or texts or token ids",
             style=QUIET,
         )
     )

@@ -65,8 +65,10 @@ def figure1(policy: str) -> list[Record]:
     for n, chosen in enumerate(rounds, 1):
         selected = [r for r, _ in chosen]
         left = [r for r in waiting if r not in selected]
-        examined = waiting[: max(waiting.index(r) for r in selected) + 2] if policy == "radix" else (
-            waiting[: max(waiting.index(r) for r in selected) + 1]
+        examined = (
+            waiting[: max(waiting.index(r) for r in selected) + 2]
+            if policy == "radix"
+            else (waiting[: max(waiting.index(r) for r in selected) + 1])
         )
         blocked = [r for r in examined if r[0] == "A" and r not in selected and f"P{r[1]}" in selected]
         free = 4 - len(selected)
@@ -81,7 +83,9 @@ def figure1(policy: str) -> list[Record]:
                 t=(n - 1) * 40_000_000,
                 d=300_000,
                 selected=[x for r, tokens in chosen for x in (number[r], tokens)],
-                admissions=[Admission(number[r], 1024 * (r[0] == "A"), 1024 * (r[0] == "A")) for r in selected],
+                admissions=[
+                    Admission(number[r], 1024 * (r[0] == "A"), 1024 * (r[0] == "A")) for r in selected
+                ],
                 blocked=[
                     Blocked(number[r], number[f"P{r[1]}"], 1024, [1], policy != "radix") for r in blocked
                 ],
@@ -102,7 +106,9 @@ def figure1(policy: str) -> list[Record]:
     return records
 
 
-def stream(rounds: int, rows: int = 64, tokens: int = 8192, seed: int = 0, probe: bool = True) -> list[Record]:
+def stream(
+    rounds: int, rows: int = 64, tokens: int = 8192, seed: int = 0, probe: bool = True
+) -> list[Record]:
     """A run of documents with questions under prefix-stop: chunked prefills, decodes, bubbles, some
     residents and a preemption now and then."""
     rng = random.Random(seed)
@@ -164,7 +170,11 @@ def stream(rounds: int, rows: int = 64, tokens: int = 8192, seed: int = 0, probe
         free = rows - len(selected) - len(resident)
         # Some of the rest would have been accepted, some were refused for other reasons.
         rest = [] if preempted else [r for r in waiting if r not in {b.i for b in blocked}]
-        ready = [r for r in rest if document[r] not in begun or document[r] in written][:free] if budget > 64 else []
+        ready = (
+            [r for r in rest if document[r] not in begun or document[r] in written][:free]
+            if budget > 64
+            else []
+        )
         others = [(b.i, "blocked") for b in blocked]
         others += [(r, "tokens" if budget <= 64 else "blocked") for r in rest if r not in ready]
         others += [(r, "capacity") for r in waiting if preempted]

@@ -23,14 +23,14 @@ sys.setrecursionlimit(50_000)  # deep copies walk vLLM's linked list of free blo
 @st.composite
 def workloads(
     draw: st.DrawFn,
-    state_groups: st.SearchStrategy[int] = st.integers(0, 3),
+    state_groups: st.SearchStrategy[int] | None = None,
     clock: bool = False,
     drafts: bool = True,
     fine_hashes: bool = False,
 ) -> Workload:
     """Prompts that share prefixes, pools that may be too small, budgets that cut."""
     block = draw(st.sampled_from([16, 32, 64]))
-    groups = draw(state_groups)
+    groups = draw(st.integers(0, 3) if state_groups is None else state_groups)
     prompts = draw(st.lists(_prompt(block), min_size=2, max_size=9))
     retention = draw(st.sampled_from([0, None, 2 * block])) if groups else 0
     engine = EngineOptions(
@@ -94,9 +94,9 @@ def watch(
     prepare: Callable[[Any], None] = lambda scheduler: None,
 ) -> Watched:
     """Run `workload`; `before` sees the scheduler ahead of each round, `after` what came of it."""
-    from radixflow.engines.simulated_run import _recorder_for, longest_sequence
+    from radixflow.engines.simulated_run import longest_sequence, recorder_for
 
-    options = workload.engine.resolved()
+    options = workload.simulated_engine.resolved()
     clock = VirtualClock()
     scheduler = build_scheduler(
         options,
@@ -104,7 +104,7 @@ def watch(
         Settings(get_policy(policy), trace=trace, probe=probe),
         max_model_len=longest_sequence(workload),
         clock=clock,
-        open_recorder=_recorder_for(workload, clock),
+        open_recorder=recorder_for(workload, clock),
     )
     prepare(scheduler)
     batches: list[dict[str, int]] = []

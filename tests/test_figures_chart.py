@@ -83,18 +83,35 @@ def test_the_printed_timeline_names_who_waits_for_whom(radix):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_short_long_and_compared_runs_all_print(radix, flow, theme):
     long = opened(stream(300, rows=16, tokens=2048))
-    for figure in (figures.timeline(long), figures.timeline(long, 20, 60), figures.compare(radix, flow), figures.tree(long, 50)):
+    for figure in (
+        figures.timeline(long),
+        figures.timeline(long, 20, 60),
+        figures.compare(radix, flow),
+        figures.tree(long, 50),
+    ):
         assert figure.render("png", 5.0, theme).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
     ("act", "says"),
     [
-        (lambda t: figures.timeline(t).save("f.jpg"), "f.jpg: unknown figure format, expected one of .pdf, .svg, .png"),
-        (lambda t: figures.timeline(t).render("svg", "wide"), "width 'wide': unknown, expected inches or one of column, text, slide"),
-        (lambda t: figures.timeline(t).render("svg", theme="sepia"), "theme 'sepia': unknown, expected one of light, dark"),
+        (
+            lambda t: figures.timeline(t).save("f.jpg"),
+            "f.jpg: unknown figure format, expected one of .pdf, .svg, .png",
+        ),
+        (
+            lambda t: figures.timeline(t).render("svg", "wide"),
+            "width 'wide': unknown, expected inches or one of column, text, slide",
+        ),
+        (
+            lambda t: figures.timeline(t).render("svg", theme="sepia"),
+            "theme 'sepia': unknown, expected one of light, dark",
+        ),
         (lambda t: figures.compare(t), "compare: 1 traces given, expected 2 to 6"),
-        (lambda t: figures.timeline(t, 50, 60), "rounds 50 to 60: none of them is in the trace, expected 1 to 6"),
+        (
+            lambda t: figures.timeline(t, 50, 60),
+            "rounds 50 to 60: none of them is in the trace, expected 1 to 6",
+        ),
     ],
 )
 def test_a_wrong_wish_gets_one_clear_line(radix, act, says):
@@ -107,7 +124,9 @@ def test_an_exported_page_holds_everything_and_nothing_from_outside(flow, tmp_pa
     text = figures.export_html(flow, tmp_path / "f.html").read_text(encoding="utf-8")
     assert not re.findall(r"""(?:src|href)\s*=\s*["']?https?:""", text)
     assert "default-src 'none'" in text
-    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1))
+    data = json.loads(
+        re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1)
+    )
     assert data["labels"] == ["radixflow+noadmit"]
     assert sorted(map(int, data["runs"][0]["trees"])) == [1, 2, 3, 4]
 
@@ -161,6 +180,9 @@ def test_labels_from_outside_are_text_in_charts():
 
 
 def test_importing_figures_brings_in_no_plotting_library():
-    code = "import sys, radixflow.figures; print(sorted({'matplotlib', 'plotly', 'vllm', 'torch'} & set(sys.modules)))"
+    code = (
+        "import sys, radixflow.figures\n"
+        "print(sorted({'matplotlib', 'plotly', 'vllm', 'torch'} & set(sys.modules)))\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"

@@ -29,7 +29,13 @@ def by(items, key, value):
 def test_a_blocked_request_stands_at_what_it_matches_with_its_gap_and_its_producer(flow):
     layout = icicle.layout(flow, 1)
     a1 = by(layout["requests"], "id", "A1")
-    assert (a1["state"], a1["at"], a1["matched"], a1["ready"], a1["producer"]) == ("blocked", 1024, 1024, 0, "P1")
+    assert (a1["state"], a1["at"], a1["matched"], a1["ready"], a1["producer"]) == (
+        "blocked",
+        1024,
+        1024,
+        0,
+        "P1",
+    )
     p1 = by(layout["requests"], "id", "P1")
     assert (p1["state"], p1["at"]) == ("running", 1024)
     a3 = by(layout["requests"], "id", "A3")
@@ -42,7 +48,11 @@ def test_states_are_in_flight_in_their_round_and_published_after_it(flow):
         return {(m["component"], m["state"], m["start"], m["end"]) for m in node["marks"]}
 
     assert [c["name"] for c in icicle.layout(flow, 1)["components"]] == ["kv", "rec", "conv"]
-    assert marks(1) == {(0, icicle.PUBLISHED, 0, 1024), (1, icicle.IN_FLIGHT, 0, 1024), (2, icicle.IN_FLIGHT, 0, 1024)}
+    assert marks(1) == {
+        (0, icicle.PUBLISHED, 0, 1024),
+        (1, icicle.IN_FLIGHT, 0, 1024),
+        (2, icicle.IN_FLIGHT, 0, 1024),
+    }
     assert marks(2) == {(c, icicle.PUBLISHED, 0, 1024) for c in range(3)}
 
 
@@ -111,6 +121,8 @@ def test_a_chat_of_many_turns_does_not_exhaust_the_stack():
     records = [header(2, 4096, "radix", "chat", 16)]
     for i in range(turns):
         records.append(Request(i=i, id=f"t{i}", t=i, prompt=16 * (i + 1), path=[("s", 16 * (i + 1))]))
-    records.append(Round(n=1, t=turns, d=1, selected=[turns - 1, 16], admissions=[Admission(turns - 1, 0, 0)]))
+    records.append(
+        Round(n=1, t=turns, d=1, selected=[turns - 1, 16], admissions=[Admission(turns - 1, 0, 0)])
+    )
     layout = icicle.layout(opened(records), 1, max_nodes=5000)
     assert layout["rows"] >= 1

@@ -32,7 +32,9 @@ def long():
 def cells(window) -> dict[int, list[tuple[int, str, str | None, int]]]:
     """Per round (row, kind, request id, tokens), sorted by row."""
     rounds: dict[int, list] = {n: [] for n in range(window["first"], window["last"] + 1)}
-    for row, first, span, kind, request, tokens in windows.unpack(window["cells"], "<i4").reshape(-1, 6).tolist():
+    for row, first, span, kind, request, tokens in (
+        windows.unpack(window["cells"], "<i4").reshape(-1, 6).tolist()
+    ):
         who = window["requests"][request]["id"] if request >= 0 else None
         for n in range(first, first + span):
             rounds[n].append((row, window["kinds"][kind], who, tokens))
@@ -52,7 +54,9 @@ def check_against(trace, window):
         counts = Counter("row_visits" if kind in ("running", "waiting") else kind for _, kind, _, _ in here)
         # A stalled round's row in the accounting stands for its repetitions.
         accounted = table.loc[view.n]
-        assert {cause: counts[cause] for cause in SLOT_CAUSES} == {cause: int(accounted[cause]) for cause in SLOT_CAUSES}
+        assert {cause: counts[cause] for cause in SLOT_CAUSES} == {
+            cause: int(accounted[cause]) for cause in SLOT_CAUSES
+        }
 
 
 @settings(max_examples=12, deadline=None)
@@ -79,12 +83,15 @@ def test_figure1_marks_where_the_scan_stopped_and_who_waits_for_whom():
     radix = windows.window(opened(figure1("radix")), 1, 6)
     names = [request["id"] for request in radix["requests"]]
     stops = windows.unpack(radix["stops"], "<i4").reshape(-1, 3).tolist()
-    assert [(n, names[r], radix["kinds"][cause]) for n, r, cause in stops] == [(n, f"A{n}", "blocked") for n in range(1, 6)]
+    assert [(n, names[r], radix["kinds"][cause]) for n, r, cause in stops] == [
+        (n, f"A{n}", "blocked") for n in range(1, 6)
+    ]
     flow = windows.window(opened(figure1("radixflow+noadmit")), 1, 4)
     names = [request["id"] for request in flow["requests"]]
     parked = windows.unpack(flow["parked"], "<i4").reshape(-1, 5).tolist()
     assert [(n, names[r], names[p], b, k) for n, r, p, b, k in parked] == [
-        (1, "A1", "P1", 1024, 1), (1, "A2", "P2", 1024, 1), (2, "A3", "P3", 1024, 1), (3, "A4", "P4", 1024, 1),
+        (1, "A1", "P1", 1024, 1), (1, "A2", "P2", 1024, 1),
+        (2, "A3", "P3", 1024, 1), (3, "A4", "P4", 1024, 1),
     ]  # fmt: skip
 
 
@@ -120,7 +127,13 @@ def test_equal_cells_of_successive_rounds_travel_as_one_run(long):
 def test_the_bins_of_the_overview_add_up_to_the_row_budget(long):
     overview = windows.overview(long)
     for level in overview["levels"]:
-        values = dict(zip(overview["fields"], windows.unpack(level["values"], "<f4").reshape(len(overview["fields"]), -1), strict=True))
+        values = dict(
+            zip(
+                overview["fields"],
+                windows.unpack(level["values"], "<f4").reshape(len(overview["fields"]), -1),
+                strict=True,
+            )
+        )
         parts = sum(values[name] for name in ("rows", "resident", "avoidable", "refused", "idle", "unprobed"))
         np.testing.assert_allclose(parts, 16, atol=1e-4)
     finest = overview["levels"][0]
@@ -141,7 +154,14 @@ def test_a_long_range_comes_as_bins_and_a_wrong_one_as_nothing(monkeypatch, long
 
 
 def run(records):
-    return opened([header(2, 100, "radix", "t", 10), Request(i=0, id="a", t=0, prompt=10), Request(i=1, id="b", t=0, prompt=10), *records])
+    return opened(
+        [
+            header(2, 100, "radix", "t", 10),
+            Request(i=0, id="a", t=0, prompt=10),
+            Request(i=1, id="b", t=0, prompt=10),
+            *records,
+        ]
+    )
 
 
 def test_every_repetition_of_a_stalled_round_is_drawn():

@@ -32,7 +32,7 @@ def native_copy(scheduler):
 @quick
 @given(workloads(), st.sampled_from(sorted(POLICIES)))
 def test_every_batch_is_feasible_and_every_request_ends_or_is_reported(workload, policy):
-    options = workload.engine.resolved()
+    options = workload.simulated_engine.resolved()
 
     def after(scheduler, batch, seen):
         assert sum(batch.values()) <= options.max_num_batched_tokens
@@ -56,7 +56,7 @@ def test_nothing_leaks_once_every_request_is_gone(workload, policy):
     run = watch(workload, policy)
     if run.outcome.end == "finished":
         manager = run.scheduler.kv_cache_manager
-        assert manager.block_pool.get_num_free_blocks() == workload.engine.resolved().num_blocks - 1
+        assert manager.block_pool.get_num_free_blocks() == workload.simulated_engine.resolved().num_blocks - 1
         assert not run.scheduler.requests
         assert not run.scheduler.waiting and not run.scheduler.skipped_waiting
         for group in manager.coordinator.single_type_managers:
@@ -109,12 +109,16 @@ def test_parked_requests_come_first_in_the_next_round_in_native_order(tmp_path_f
 @quick
 @given(workloads(), st.sampled_from(["radix", "radixflow+noadmit", "radixflow"]))
 def test_the_probe_counts_what_a_copy_of_the_scheduler_would_really_add(tmp_path_factory, workload, policy):
+    from radixflow.scheduling.v0_29.overlay import Overlay
     from radixflow.scheduling.v0_29.probe import probe_free_slots
 
     def after(scheduler, batch, seen):
         if not (scheduler.waiting or scheduler.skipped_waiting):
             return
         probe = probe_free_slots(scheduler, lambda request_id: request_id)
+        with pytest.MonkeyPatch.context() as slow:
+            slow.setattr(Overlay, "refusal", lambda overlay, request: None)
+            assert probe == probe_free_slots(scheduler, lambda request_id: request_id)
         assert probe.avoidable == _really_added(native_copy(scheduler), scheduler.budget)
 
     path = tmp_path_factory.mktemp("probe") / "run.rft.jsonl"
@@ -164,7 +168,9 @@ def test_recorder_and_probe_change_nothing(tmp_path_factory, workload, policy):
 
 @quick
 @given(workloads(clock=True), st.sampled_from(sorted(POLICIES)))
-def test_the_trace_says_what_was_scheduled_and_in_which_order_requests_stood(tmp_path_factory, workload, policy):
+def test_the_trace_says_what_was_scheduled_and_in_which_order_requests_stood(
+    tmp_path_factory, workload, policy
+):
     path = tmp_path_factory.mktemp("truth") / "run.rft.jsonl"
     queues = []
 

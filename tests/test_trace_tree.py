@@ -117,7 +117,6 @@ def random_run(rng: random.Random, groups, rounds: int):
             selected += i, tokens
             model.computed[i] = found + tokens
             running.append(i)
-        here = [j for j in range(len(selected) // 2)]
         records.append(Round(n, n, 1, selected, admissions))
         in_flight = set()
         for _ in range(rng.choice([0, 1, 1, 2])):
@@ -150,13 +149,13 @@ def random_run(rng: random.Random, groups, rounds: int):
                     if model.groups[span[1]].kind == "mamba":
                         in_flight.add((span[1], prefix))
             records.append(cache)
-        checks.append(snapshot(model, in_flight, sorted(running), here))
+        checks.append(snapshot(model, in_flight))
     # Paths of outputs come last: a live reader learns them late, a whole trace knows them.
     late = [record[1] for record in records if isinstance(record, tuple)]
     return [record for record in records if not isinstance(record, tuple)] + late, checks
 
 
-def snapshot(model, in_flight, running, here):
+def snapshot(model, in_flight):
     flying = dict.fromkeys(in_flight, "in_flight")
     usable = ("published", "in_flight")
     model.status.update(flying)

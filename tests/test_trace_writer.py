@@ -39,7 +39,7 @@ while True:
 def test_a_killed_run_loses_at_most_100_ms(tmp_path, suffix):
     path = tmp_path / ("killed" + suffix)
     tests = Path(__file__).parent
-    for attempt in range(5):
+    for _ in range(5):
         command = [sys.executable, "-c", RECORDING, str(path), str(tests), str(tests.parent)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout.readline() == "ready\n"
@@ -252,6 +252,20 @@ def test_a_follower_goes_on_into_the_next_part(tmp_path):
     assert seen == list(range(25, 1001, 25)) and trace.complete
     assert len(list(tmp_path.iterdir())) > 2
     assert list(trace.iter_rounds()) == list(open_trace(path).iter_rounds())
+
+
+def test_a_follower_that_lost_a_part_says_so_and_goes_on(tmp_path):
+    live = {}
+    path = tmp_path / "long.rft.jsonl"
+    writer = TraceWriter(
+        path, header(), max_bytes=3000, max_parts=1, on_rotate=lambda: list(live.values()), synchronous=True
+    )
+    writer.flush()
+    trace = open_trace(path)
+    server(writer, 300, live)
+    assert trace.update() and trace.complete and trace.num_rounds == 300
+    assert [gap.what for gap in trace.gaps] == ["part missing"]
+    assert all(view.certain for view in trace.iter_rounds())
 
 
 def test_a_failing_disk_ends_the_trace_not_the_scheduler(tmp_path, caplog):

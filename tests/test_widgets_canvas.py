@@ -35,7 +35,8 @@ DRAW = """([data, height]) => {
   document.body.append(box);
   const note = (name) => (value) => calls.push([name, value]);
   window.timeline = canvas.createTimeline(box, {
-    theme: "light", label: "radix", onCursor: note("cursor"), onSelect: note("select"), onWindow: note("window"), onPlay: note("play"),
+    theme: "light", label: "radix",
+    onCursor: note("cursor"), onSelect: note("select"), onWindow: note("window"), onPlay: note("play"),
   });
   timeline.setOverview(data.overview);
   if (data.window) timeline.setData(data.window);
@@ -50,7 +51,9 @@ def opened(records):
 @pytest.fixture
 def page(browser):
     """An empty page under a strict content-security policy; its console must stay empty."""
-    page = browser.new_page(viewport={"width": 1200, "height": 900}, device_scale_factor=2, reduced_motion="reduce")
+    page = browser.new_page(
+        viewport={"width": 1200, "height": 900}, device_scale_factor=2, reduced_motion="reduce"
+    )
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
@@ -92,7 +95,9 @@ def show(page, trace, height=420, window=True):
 
 def expected(window):
     rounds = {n: [] for n in range(window["first"], window["last"] + 1)}
-    for row, first, span, kind, request, tokens in windows.unpack(window["cells"], "<i4").reshape(-1, 6).tolist():
+    for row, first, span, kind, request, tokens in (
+        windows.unpack(window["cells"], "<i4").reshape(-1, 6).tolist()
+    ):
         who = window["requests"][request]["id"] if request >= 0 else None
         for n in range(first, first + span):
             rounds[n].append({"row": row, "kind": window["kinds"][kind], "request": who, "tokens": tokens})
@@ -113,9 +118,14 @@ def test_what_is_drawn_of_figure1_is_what_the_trace_says(page, policy):
     for n, r in drawn["rounds"].items():
         view = trace.round(int(n))
         assert r["tokens"] == sum(tokens for _, tokens in view.selected)
-        stop = view.stop and {"request": view.stop.i if view.stop.i is None else trace.ids[view.stop.i], "cause": view.stop.cause}
+        stop = view.stop and {
+            "request": view.stop.i if view.stop.i is None else trace.ids[view.stop.i],
+            "cause": view.stop.cause,
+        }
         assert r["stop"] == stop
-        assert [(p["request"], p["producer"]) for p in r["parked"]] == [(trace.ids[b.i], trace.ids[b.producer]) for b in view.blocked]
+        assert [(p["request"], p["producer"]) for p in r["parked"]] == [
+            (trace.ids[b.i], trace.ids[b.producer]) for b in view.blocked
+        ]
 
 
 def test_each_drawn_cell_lies_where_it_is_read_back_and_has_its_requests_colour(page):
@@ -124,13 +134,21 @@ def test_each_drawn_cell_lies_where_it_is_read_back_and_has_its_requests_colour(
     colours = Colours.of(trace)
     for n, r in shown(page)["rounds"].items():
         for cell in r["cells"]:
-            hit = page.evaluate("([n, row]) => { const p = timeline.place(n, row); return timeline.inspect(p.x, p.y); }", [int(n), cell["row"]])
+            hit = page.evaluate(
+                "([n, row]) => { const p = timeline.place(n, row); return timeline.inspect(p.x, p.y); }",
+                [int(n), cell["row"]],
+            )
             assert hit["cell"] == {"round": int(n), **cell}
             if cell["kind"] not in ("running", "waiting"):
                 continue
             # Above the gauge, right of the label.
-            pixel = page.evaluate("([n, row]) => { const p = timeline.place(n, row); return pixel(p.x, p.y - 6); }", [int(n), cell["row"]])
-            ground = palette.visit(colours[cell["request"]], cell["tokens"], 4096, palette.THEMES["light"]["panel"])
+            pixel = page.evaluate(
+                "([n, row]) => { const p = timeline.place(n, row); return pixel(p.x, p.y - 6); }",
+                [int(n), cell["row"]],
+            )
+            ground = palette.visit(
+                colours[cell["request"]], cell["tokens"], 4096, palette.THEMES["light"]["panel"]
+            )
             wanted = [int(ground[k : k + 2], 16) for k in (1, 3, 5)]
             assert max(abs(a - b) for a, b in zip(pixel, wanted, strict=True)) <= 2, (n, cell)
 
@@ -144,7 +162,9 @@ def test_a_zoomed_window_of_a_long_run_equals_the_trace_cell_by_cell(page):
     assert drawn["mode"] == "cells"
     wanted = expected(data["window"])
     assert drawn["view"] == {"first": 201, "last": 320}
-    assert {n: r["cells"] for n, r in drawn["rounds"].items()} == {str(n): wanted[str(n)] for n in range(201, 321)}
+    assert {n: r["cells"] for n, r in drawn["rounds"].items()} == {
+        str(n): wanted[str(n)] for n in range(201, 321)
+    }
 
 
 def test_keys_move_the_cursor_zoom_select_and_play(page):
@@ -160,7 +180,10 @@ def test_keys_move_the_cursor_zoom_select_and_play(page):
     assert after("ArrowRight")["cursor"] == 6
     assert after("ArrowLeft")["cursor"] == 5
     assert after("Home")["cursor"] == 1
-    assert "Round 1 of 6: 1 of 4 rows, 1,024 of 4,096 tokens, 3 avoidable" in page.locator("[aria-live]").text_content()
+    assert (
+        "Round 1 of 6: 1 of 4 rows, 1,024 of 4,096 tokens, 3 avoidable"
+        in page.locator("[aria-live]").text_content()
+    )
     assert "scan stopped at A1: blocked" in page.locator("[aria-live]").text_content()
     assert after("b")["cursor"] == 2
     after("Home")
@@ -194,7 +217,11 @@ def test_a_click_moves_the_cursor_and_selects_and_the_host_can_do_both_silently(
 def test_hovering_says_what_a_cell_is(page):
     show(page, opened(figure1("radix")))
     origin = page.locator(".rf-stage").bounding_box()
-    for (n, row), words in {(1, 1): ["Avoidable bubble", "D1 was ready"], (2, 0): ["A1", "620 of 4,096 tokens"], (6, 3): ["nobody else was waiting"]}.items():
+    for (n, row), words in {
+        (1, 1): ["Avoidable bubble", "D1 was ready"],
+        (2, 0): ["A1", "620 of 4,096 tokens"],
+        (6, 3): ["nobody else was waiting"],
+    }.items():
         place = page.evaluate(f"timeline.place({n}, {row})")
         page.mouse.move(origin["x"] + place["x"], origin["y"] + place["y"])
         text = page.locator(".rf-tip").text_content()
@@ -224,7 +251,14 @@ def test_a_run_of_100_000_rounds_draws_from_its_overview_and_asks_for_what_it_ne
     rows, total = 64, 100_000
     records = [header(rows, 8192, "radix", "many"), Request(i=0, id="a", t=0, prompt=10)]
     records += [
-        Round(n=n, t=n * 1000, d=1, selected=[0, 1 + n % 4000], admissions=[Admission(0, 0, 0)] if n == 1 else [], probe=Probe())
+        Round(
+            n=n,
+            t=n * 1000,
+            d=1,
+            selected=[0, 1 + n % 4000],
+            admissions=[Admission(0, 0, 0)] if n == 1 else [],
+            probe=Probe(),
+        )
         for n in range(1, total + 1)
     ]
     trace = opened([*records, End(total * 1000, "finished", total)])
@@ -233,7 +267,9 @@ def test_a_run_of_100_000_rounds_draws_from_its_overview_and_asks_for_what_it_ne
     drawn = shown(page)
     assert drawn["mode"] == "bins"
     assert drawn["view"] == {"first": 1, "last": total}
-    bin = page.evaluate("(() => { const p = timeline.place(50000, 0); return timeline.inspect(p.x, p.y).bin; })()")
+    bin = page.evaluate(
+        "(() => { const p = timeline.place(50000, 0); return timeline.inspect(p.x, p.y).bin; })()"
+    )
     assert bin["first"] <= 50_000 <= bin["last"]
     assert bin["rows"] == 1
     assert bin["idle"] == 63
@@ -268,7 +304,10 @@ def test_ids_from_outside_are_text_and_nothing_else(page):
         header(2, 100, "radix", "t", 10),
         Request(i=0, id=evil, t=0, prompt=10),
         Request(i=1, id="b", t=0, prompt=10),
-        Round(n=1, t=0, d=1, selected=[1, 10], admissions=[Admission(1, 0, 0)], blocked=[Blocked(0, 1, 10, [1], False)], stop=Stop("blocked", 0), probe=Probe([0])),
+        Round(
+            n=1, t=0, d=1, selected=[1, 10], admissions=[Admission(1, 0, 0)],
+            blocked=[Blocked(0, 1, 10, [1], False)], stop=Stop("blocked", 0), probe=Probe([0]),
+        ),
     ])  # fmt: skip
     show(page, trace)
     origin = page.locator(".rf-stage").bounding_box()
@@ -292,14 +331,23 @@ def test_the_tree_shows_states_gaps_and_producers(page):
     trace = opened(figure1("radixflow+noadmit"))
     layout = icicle.layout(trace, 1)
     page.evaluate(
-        """(layout) => { const box = document.createElement("div"); box.style.height = "480px"; document.body.append(box);
-           window.tree = canvas.createTree(box, { theme: "light", onSelect: (id) => calls.push(["select", id]), onNode: (n) => calls.push(["node", n.label]) });
+        """(layout) => {
+           const box = document.createElement("div");
+           box.style.height = "480px";
+           document.body.append(box);
+           const onSelect = (id) => calls.push(["select", id]);
+           const onNode = (node) => calls.push(["node", node.label]);
+           window.tree = canvas.createTree(box, { theme: "light", onSelect, onNode });
            tree.setData(layout); }""",
         layout,
     )
     drawn = page.evaluate("tree.describe()")
     doc1 = next(node for node in drawn["nodes"] if node["label"] == "doc1")
-    assert {(m["component"], m["state"], m["end"]) for m in doc1["marks"]} == {("kv", "published", 1024), ("rec", "in flight", 1024), ("conv", "in flight", 1024)}
+    assert {(m["component"], m["state"], m["end"]) for m in doc1["marks"]} == {
+        ("kv", "published", 1024),
+        ("rec", "in flight", 1024),
+        ("conv", "in flight", 1024),
+    }
     a1 = next(request for request in drawn["requests"] if request["id"] == "A1")
     assert (a1["state"], a1["matched"], a1["ready"], a1["producer"]) == ("blocked", 1024, 0, "P1")
     origin = page.locator(".rf-stage").bounding_box()
@@ -339,16 +387,28 @@ def test_an_exported_file_replays_offline_with_one_cursor(browser, tmp_path):
 def test_the_module_is_a_widget_that_keeps_the_models_traits_in_step(page):
     trace = opened(figure1("radix"))
     state = {
-        "overview": windows.overview(trace), "window": windows.window(trace, 1, 6), "tree": icicle.layout(trace, 1),
-        "round": 2, "selected": None, "theme": "dark", "height": 700, "label": "radix",
-    }  # fmt: skip
+        "overview": windows.overview(trace),
+        "window": windows.window(trace, 1, 6),
+        "tree": icicle.layout(trace, 1),
+        "round": 2,
+        "selected": None,
+        "theme": "dark",
+        "height": 700,
+        "label": "radix",
+    }
     page.evaluate(
         """(state) => {
           const listeners = {};
           window.model = {
             state, get: (k) => state[k],
-            set: (k, v) => { state[k] = v; calls.push([k, v]); (listeners["change:" + k] || []).forEach((f) => f()); },
-            save_changes() {}, on: (k, f) => (listeners[k] ??= []).push(f), off: (k, f) => (listeners[k] = (listeners[k] || []).filter((g) => g !== f)),
+            set: (k, v) => {
+              state[k] = v;
+              calls.push([k, v]);
+              (listeners["change:" + k] || []).forEach((f) => f());
+            },
+            save_changes() {},
+            on: (k, f) => (listeners[k] ??= []).push(f),
+            off: (k, f) => (listeners[k] = (listeners[k] || []).filter((g) => g !== f)),
             listeners,
           };
           window.close_ = canvas.default.render({ model, el: document.body });

@@ -42,7 +42,7 @@ def test_a_builtin_name_wins_over_a_file_of_that_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", list(BUILDERS))
 def test_no_single_request_needs_more_than_half_of_its_pool(name):
     workload = load_workload(name)
-    engine = workload.engine.resolved()
+    engine = workload.simulated_engine.resolved()
     for request in workload.requests:
         tokens = sum(n for _, n in request.prompt or ()) + request.output_tokens
         blocks = -(-tokens // engine.block_size) + 2 * engine.state_groups
@@ -51,7 +51,7 @@ def test_no_single_request_needs_more_than_half_of_its_pool(name):
 
 def test_decode_heavy_outgrows_its_pool_while_running():
     workload = load_workload("decode-heavy")
-    engine = workload.engine.resolved()
+    engine = workload.simulated_engine.resolved()
     running = workload.requests[: engine.max_num_seqs]
     prompts = sum(-(-sum(n for _, n in r.prompt) // engine.block_size) for r in running)
     outputs = sum(r.output_tokens // engine.block_size for r in running)

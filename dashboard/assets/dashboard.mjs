@@ -31,13 +31,14 @@ function throttle(action, ms) {
 }
 
 async function start() {
-  await ready("sink");
+  await ready("laid-out");
   const { set_props: setProps } = window.dash_clientside;
   const store = createState(read(location.search));
   const page = document.getElementById("page");
   let transport = null;
   let live = null;
   let compareSeen = false;
+  let told = ""; // what the request inspector was last asked
 
   let messageTimer = 0;
   function say(text, passing = false) {
@@ -48,9 +49,13 @@ async function start() {
     messageTimer = setTimeout(() => (host.hidden = true), passing ? 2500 : 9000);
   }
 
-  const panes = createPanes(store, { say, play: () => transport.toggle(), loaded });
+  const panes = createPanes(store, { say, play: () => transport.toggle(), loaded, chosenNode });
   const lab = createLab(store, { say });
   const pickers = createPickers(store, { lab });
+
+  function chosenNode(node) {
+    if (node) setProps("node-choice", { data: { trace: panes.shown(), node: node.id, round: store.get().round, among: store.get().traces } });
+  }
 
   let partingsOf = "";
   let partingsFound = [];
@@ -94,12 +99,19 @@ async function start() {
 
   const tellCursor = throttle(() => {
     const { round, request, traces } = store.get();
-    if (panes.shown()) setProps("cursor", { data: { trace: panes.shown(), round, request, among: traces, rounds: panes.overviews.get(panes.shown())?.num_rounds } });
+    const trace = panes.shown();
+    if (!trace) return;
+    const rounds = panes.overviews.get(trace)?.num_rounds;
+    setProps("cursor", { data: { trace, round, among: traces, rounds } });
+    // A run that goes on may also change what is known of the request.
+    const selection = { trace, request, among: traces, rounds: request === null || panes.overviews.get(trace)?.complete ? null : rounds };
+    if (JSON.stringify(selection) !== told) setProps("selection", { data: selection });
+    told = JSON.stringify(selection);
   }, 80);
 
   function tellComparison() {
     const { traces, view } = store.get();
-    if (compareSeen || view === "compare") setProps("comparison", { data: { traces, view, theme: theme() } });
+    if (traces.length && (compareSeen || view === "compare")) setProps("comparison", { data: { traces, view, theme: theme() } });
   }
 
   function showView() {
@@ -156,6 +168,15 @@ async function start() {
       say("Copy the address bar: it is the link.", true);
     }
   });
+  const downloads = document.getElementById("downloads");
+  downloads.addEventListener("toggle", () => {
+    const { round, first, last } = store.get();
+    for (const link of downloads.querySelectorAll("a")) {
+      const traces = link.dataset.what === "tree" ? panes.shown() : panes.among();
+      link.href = `/api/export?${new URLSearchParams({ traces, what: link.dataset.what, format: link.dataset.format, round, first: first ?? 1, last: last ?? panes.longest(), theme: theme() })}`;
+    }
+  });
+  document.addEventListener("click", (event) => downloads.open && !event.target.closest("#downloads") && (downloads.open = false));
   new IntersectionObserver((entries) => {
     if (compareSeen || !entries.some((entry) => entry.isIntersecting)) return;
     compareSeen = true;

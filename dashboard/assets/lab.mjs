@@ -8,7 +8,12 @@ const FIELDS = { rows: "max_num_seqs", tokens: "max_num_batched_tokens", block: 
 export function createLab(store, { say }) {
   const status = document.getElementById("lab-state");
   const note = document.getElementById("lab-note");
-  const field = (name) => document.getElementById(`lab-${FIELDS[name]}`);
+  const fields = {};
+  for (const [name, option] of Object.entries(FIELDS)) {
+    fields[name] = Object.assign(document.createElement("input"), { type: "number", id: `lab-${option}`, className: "number", step: 1 });
+    document.querySelector(`[data-number="${option}"]`).append(fields[name]);
+  }
+  const field = (name) => fields[name];
   const order = createOrder(document.getElementById("order"), (ids) => {
     store.set({ order: ids });
     run();

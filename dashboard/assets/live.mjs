@@ -74,11 +74,10 @@ export function createLive(store, { panes, say, switchTo, grown }) {
   async function catchUp(key) {
     if (busy.has(key)) return; // the next event comes with the rest
     busy.add(key);
-    const atEnd = store.get().round >= panes.overviews.get(key).num_rounds;
     try {
       const overview = await panes.grow(key);
       if (!overview) return;
-      if (following || atEnd) store.set({ round: panes.longest() });
+      if (following) store.set({ round: panes.longest() });
       grown();
     } catch (error) {
       say(error.message);

@@ -3,7 +3,7 @@
 import { createTimeline, createTree } from "../module/canvas.mjs";
 import { ask, overtaken } from "./ask.mjs";
 
-export function createPanes(store, { say, play, loaded }) {
+export function createPanes(store, { say, play, loaded, chosenNode }) {
   const lanes = [];
   const overviews = new Map();
   let tree = null;
@@ -111,7 +111,7 @@ export function createPanes(store, { say, play, loaded }) {
           theme: "auto",
           label: "Prefix tree",
           onSelect: (request) => store.set({ request }),
-          onNode: showNode,
+          onNode: chosenNode,
         });
       tree.setData(layout);
       tree.setSelection(store.get().request);
@@ -121,12 +121,6 @@ export function createPanes(store, { say, play, loaded }) {
       treeBusy = false;
     }
     refreshTree(); // the cursor may have moved on meanwhile
-  }
-
-  function showNode(node) {
-    const host = document.getElementById("node");
-    host.hidden = !node;
-    if (node) host.dispatchEvent(new CustomEvent("node", { detail: node }));
   }
 
   store.on((changed, state) => {

@@ -10,13 +10,17 @@ _TRAVERSAL = ("radixflow", "radixflow+frag", "radixflow+noadmit")
 
 def advice(trace, i: int, causes: list[dict]) -> list[str]:
     """Sentences of advice for request i, given the causes of its wait (as in `explain`), most rounds first."""
-    said: dict[str, str] = {}
+    said: list[str] = []
+    given: set[str] = set()
     for entry in sorted(causes, key=lambda entry: -_rounds(entry)):
         give = _ADVICE.get(entry["cause"])
-        sentence = give(trace, i, entry, causes) if give and entry["cause"] not in said else None
-        if sentence and sentence not in said.values():
-            said[entry["cause"]] = sentence
-    return list(said.values())
+        if give is None or entry["cause"] in given:
+            continue
+        given.add(entry["cause"])
+        sentence = give(trace, i, entry, causes)
+        if sentence and sentence not in said:
+            said.append(sentence)
+    return said
 
 
 def _rounds(entry: dict) -> int:
@@ -25,11 +29,13 @@ def _rounds(entry: dict) -> int:
 
 def _unexamined(trace, i: int, entry: dict, causes: list[dict]) -> str | None:
     alike = [other for other in causes if other["cause"] == "unexamined"]
-    fitting = sum(last >= n >= first for n in accepted_rounds(trace, i) for e in alike for first, last in e["rounds"])
+    ranges = [span for other in alike for span in other["rounds"]]
+    waited = set().union(*(range(first, last + 1) for first, last in ranges))
+    fitting = len(waited.intersection(accepted_rounds(trace, i)))
     if not fitting:
         return None
     blocked = any(other["culprit_cause"] == "blocked" for other in alike)
-    rounds = sum(_rounds(other) for other in alike)
+    rounds = len(waited)
     which = f"{fitting:,} of the {rounds:,} rounds" if fitting < rounds else f"all {rounds:,} rounds"
     text = f"In {which if rounds > 1 else 'that round'} it would have fitted into the batch, had the scan gone on."
     if blocked and trace.header.policy not in _TRAVERSAL:

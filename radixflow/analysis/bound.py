@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from radixflow.analysis.places import CacheHistory
+from radixflow.analysis.places import CacheEvent, CacheHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +94,15 @@ def _depth(trace) -> tuple[int, list[int]]:
         done = int(np.searchsorted(own, n, side="right")) if own is not None else 0
         return base_at(i, n) + done if done else 0
 
+    earliest: dict[tuple[int, int], _Earliest] = {}  # by the identity of a place's events of one group
     for n, i, ready in resumptions:
         producers = [
-            [(event.i, event.round) for event in events if event.event == "published" and event.round < n]
-            for events in history.of(i, ready).values()
+            earliest.setdefault((id(events), group), _Earliest(events)).before(n, depth_at)
+            for group, events in history.of(i, ready).items()
         ]
-        producers = [pairs for pairs in producers if pairs]
-        if not producers:
-            continue
         # Every group's state must be there: the latest of the groups, each by its earliest publisher.
-        d, producer = max(min((depth_at(p, m), p) for p, m in group) for group in producers)
-        before = int(np.searchsorted(rounds_of[i], n, side="left"))
-        base = d - before
+        d, producer = max(filter(None, producers), default=(0, -1))
+        base = d - int(np.searchsorted(rounds_of[i], n, side="left"))
         if base > base_at(i, n):
             bases[i].append((n, base, producer))
 
@@ -114,6 +112,25 @@ def _depth(trace) -> tuple[int, list[int]]:
     while bases.get(chain[-1]) and bases[chain[-1]][-1][2] not in chain:
         chain.append(bases[chain[-1]][-1][2])
     return depth_at(deepest, last[deepest]), chain[::-1]
+
+
+class _Earliest:
+    """The publisher of least depth of one group's state at one place, as rounds go by."""
+
+    def __init__(self, events: list[CacheEvent]):
+        self._events = events
+        self._read = 0
+        self._best: tuple[int, int] | None = None
+
+    def before(self, n: int, depth_at: Callable[[int, int], int]) -> tuple[int, int] | None:
+        """`(depth, request)` over the publications before round n; None where there is none."""
+        while self._read < len(self._events) and self._events[self._read].round < n:
+            event = self._events[self._read]
+            self._read += 1
+            if event.event == "published":
+                found = depth_at(event.i, event.round), event.i
+                self._best = min(self._best or found, found)
+        return self._best
 
 
 def _rounds_by_request(visits) -> dict[int, np.ndarray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
 
 from radixflow.analysis.causes import SLOT_CAUSES, WAIT_CAUSES
@@ -12,7 +13,7 @@ from radixflow.analysis.cost import NS, CostIdentity, CostRefused, cost_identity
 from radixflow.analysis.diverge import Divergence, diverge
 from radixflow.analysis.slots import slots
 from radixflow.analysis.summary import Summary, summarize
-from radixflow.analysis.waits import waits, waits_by_cause
+from radixflow.analysis.waits import Ledger, waits_by_cause
 
 _DESCRIBING = ("trace", "policy", "engine", "model", "workload")
 _CONFIG = (
@@ -91,7 +92,8 @@ def compare(*traces) -> Comparison:
         except CostRefused as refused:
             costs.append(None)
             refusals.append(str(refused))
-    by_cause = [waits_by_cause(trace) for trace in traces]
+    ledgers = [Ledger(trace) for trace in traces]
+    by_cause = [waits_by_cause(ledger.trace, ledger) for ledger in ledgers]
     return Comparison(
         labels=labels,
         summaries=summaries,
@@ -104,7 +106,7 @@ def compare(*traces) -> Comparison:
         costs=costs,
         refusals=refusals,
         divergences=[diverge(traces[0], trace) for trace in traces[1:]],
-        requests=pd.concat([_requests(trace) for trace in traces], axis=1, keys=labels),
+        requests=pd.concat([_requests(ledger) for ledger in ledgers], axis=1, keys=labels),
         warnings=differences(traces, labels),
     )
 
@@ -189,19 +191,20 @@ def _columns(labels: list[str], tables: list[pd.DataFrame], name: str) -> pd.Dat
     return pd.DataFrame({k: table[name] for k, table in zip(labels, tables, strict=True)}).loc[list(WAIT_CAUSES)]
 
 
-def _requests(trace) -> pd.DataFrame:
-    requests = trace.requests
-    own = waits(trace)
-    own = own[~own["again"]]
-    longest = own.sort_values(["ns", "rounds"], ascending=False, kind="stable").drop_duplicates("i").set_index("i")
-    summed = own.groupby("i")[["rounds", "ns"]].sum()
+def _requests(ledger: Ledger) -> pd.DataFrame:
+    requests = ledger.trace.requests
+    rounds, ns = ledger.totals()
+    first = [k for k, period in enumerate(ledger.periods) if not period.again]  # one a request, in its order
+    rounds, ns = rounds[first], ns[first]
+    longest = np.where((rounds > 0) | (ns > 0), ns * 2 + (rounds > 0), -1).argmax(axis=1)
+    waited = (rounds.sum(axis=1) > 0) | (ns.sum(axis=1) > 0)
     table = pd.DataFrame(
         {
             "first_selected_round": requests["first_selected_round"],
-            "wait_rounds": summed["rounds"].reindex(requests.index, fill_value=0),
-            "wait_seconds": summed["ns"].reindex(requests.index, fill_value=0) / NS,
+            "wait_rounds": rounds.sum(axis=1),
+            "wait_seconds": ns.sum(axis=1) / NS,
             "latency": (requests["finish_t"] - requests["arrival"]).astype("Float64") / NS,
-            "cause": longest["cause"].reindex(requests.index),
+            "cause": np.where(waited, np.array(WAIT_CAUSES, dtype=object)[longest], None),
         }
     )
     return table.set_index(requests["id"].rename("request"))

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from radixflow.trace.rounds import RoundView
 from radixflow.trace.schema import Probe
+
+_WORTH_A_START = 64
+"""Rows: expanding as many one after another takes about as long as starting at one of them."""
 
 
 def probes(trace, wanted: np.ndarray) -> Iterator[tuple[int, Probe]]:
@@ -38,13 +42,12 @@ def accepted_rounds(trace, i: int) -> list[int]:
     return [int(numbers[k]) for k, probe in probes(trace, wanted) if i in probe.avoidable]
 
 
-def _views(trace, wanted: np.ndarray) -> Iterator[tuple[int, object]]:
-    """`(row, view)` of the wanted rows: one by one where they are few, else in one sweep."""
-    rows = np.flatnonzero(wanted).tolist()
+def _views(trace, wanted: np.ndarray) -> Iterator[tuple[int, RoundView]]:
+    """`(row, view)` of the wanted rows, in sweeps: a few unwanted rows cost less than starting anew."""
+    rows = np.flatnonzero(wanted)
     numbers = trace.rounds.index
-    if len(rows) * 16 < len(numbers):
-        for k in rows:
-            yield k, trace.round(int(numbers[k]))
-    elif rows:
-        sweep = enumerate(trace.iter_rounds(int(numbers[rows[0]]), int(numbers[rows[-1]])), rows[0])
-        yield from ((k, view) for k, view in sweep if wanted[k])
+    for part in np.split(rows, np.flatnonzero(np.diff(rows) > _WORTH_A_START) + 1) if len(rows) else ():
+        first, last = int(part[0]), int(part[-1])
+        for k, view in enumerate(trace.iter_rounds(int(numbers[first]), int(numbers[last])), first):
+            if wanted[k]:
+                yield k, view

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import pandas as pd
 
 from radixflow.analysis.bound import lower_bound
-from radixflow.analysis.causes import SLOT_CAUSES, WAIT_CAUSES, wait_cause
+from radixflow.analysis.causes import SLOT_CAUSES, wait_cause
 from radixflow.analysis.cost import NS
 from radixflow.analysis.prose import counted, in_the_way, listed, seconds, stopped_by
 from radixflow.analysis.refusals import Refusals
 from radixflow.analysis.slots import slots
 from radixflow.analysis.summary import Summary, summarize
 from radixflow.analysis.timeline import Timeline
-from radixflow.analysis.waits import waits
+from radixflow.analysis.waits import waits_by_cause
 
 _SLOT_WORDS = {
     "resident": "held by a running request that got no tokens",
@@ -135,16 +136,12 @@ def _round_text(trace, view, selected, refused, stopped, unexamined, avoidable, 
 def explain_trace(trace) -> TraceExplanation:
     """Explain the run as a whole."""
     summary, own = summarize(trace), slots(trace)
-    table = waits(trace)
+    table = waits_by_cause(trace)
+    table = table[(table["rounds"] > 0) | (table["ns"] > 0)]
     by_cause = {
-        cause: {
-            "requests": int(part["i"].nunique()),
-            "rounds": int(part["rounds"].sum()),
-            "seconds": int(part["ns"].sum()) / NS,
-        }
-        for cause, part in table.groupby("cause")
+        cause: {"requests": int(row["requests"]), "rounds": int(row["rounds"]), "seconds": float(row["seconds"])}
+        for cause, row in table.iterrows()
     }
-    by_cause = {cause: by_cause[cause] for cause in WAIT_CAUSES if cause in by_cause}
     culprits = _culprits(trace)
     totals = {cause: int(n) for cause, n in own.totals.items()}
     text = _trace_text(trace, summary, totals, by_cause, culprits)
@@ -154,18 +151,20 @@ def explain_trace(trace) -> TraceExplanation:
 def _culprits(trace) -> list[dict]:
     """Who stopped scans, by request and cause, the costliest first."""
     line, rounds = Timeline.of(trace), trace.rounds
-    table = rounds.assign(ns=np.diff(line.t)[line.recorded], behind=rounds["unexamined"] * rounds["repeat"])
-    table = table[table["stopped_by"].notna() & (table["unexamined"] > 0)]
-    table = table.assign(ns=table["ns"] * table["unexamined"])
-    found = [
+    behind = rounds["unexamined"].to_numpy(np.int64)
+    table = pd.DataFrame(
         {
-            "request": who,
-            "cause": wait_cause(cause),
-            "stopped": int(part["repeat"].sum()),
-            "rounds": int(part["behind"].sum()),
-            "seconds": int(part["ns"].sum()) / NS,
+            "by": rounds["stopped_by"].to_numpy(),
+            "cause": rounds["stop_cause"].to_numpy(),
+            "stopped": rounds["repeat"].to_numpy(np.int64),
+            "rounds": behind * rounds["repeat"].to_numpy(np.int64),
+            "ns": behind * np.diff(line.t)[line.recorded],
         }
-        for (who, cause), part in table.groupby(["stopped_by", "stop_cause"], sort=False)
+    )
+    table = table[table["by"].notna().to_numpy() & (behind > 0)].groupby(["by", "cause"], sort=False).sum()
+    found = [
+        {"request": who, "cause": wait_cause(cause), "stopped": stopped, "rounds": waited, "seconds": ns / NS}
+        for (who, cause), stopped, waited, ns in zip(table.index, *(table[x].tolist() for x in table), strict=True)
     ]
     return sorted(found, key=lambda entry: (-entry["seconds"], -entry["rounds"]))
 

@@ -60,7 +60,7 @@ def periods(trace, timeline: Timeline) -> list[Period]:
         found.append(_first(timeline, i, t, arrival, hold, selected, end))
         again = readmitted.get(i, [])
         for n in preempted.get(i, []):
-            back = next((m for m in again if m > n), None)
+            back = next((m for m in again if m >= n), None)  # in n itself: a call that preempted was no round
             begin = timeline.at_round(n)
             found.append(Period(i, True, int(timeline.t[begin]), None, begin, begin, *end.of(back)))
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -35,12 +36,20 @@ class Places:
 
     def at(self, i: int, boundary: int) -> Place | None:
         """The place after `boundary` tokens of request i; None past the end of its recorded path."""
-        if i not in self._known:
-            path = self._path_of(i)
-            self._known[i] = np.cumsum([n for _, n in path]).tolist(), [stream for stream, _ in path]
-        ends, streams = self._known[i]
+        ends, streams = self._of(i)
         k = bisect_left(ends, boundary)
         return (streams[k], boundary) if k < len(ends) else None
+
+    def touches(self, i: int, streams: set[str]) -> bool:
+        """Whether request i's path runs along one of these streams."""
+        return not streams.isdisjoint(self._of(i)[1])
+
+    def _of(self, i: int) -> tuple[list[int], list[str]]:
+        """Where each stream of the path ends, in tokens of the prompt, and the streams."""
+        if i not in self._known:
+            path = self._path_of(i)
+            self._known[i] = list(accumulate(n for _, n in path)), [stream for stream, _ in path]
+        return self._known[i]
 
 
 class CacheHistory:
@@ -49,7 +58,7 @@ class CacheHistory:
     def __init__(self, trace, wanted: Iterable[tuple[int, int]]):
         self._places = Places(trace)
         chosen = {self._places.at(i, boundary) for i, boundary in wanted} - {None}
-        self._events: dict[Place, dict[int, list[CacheEvent]]] = defaultdict(lambda: defaultdict(list))
+        self._events: dict[Place | None, dict[int, list[CacheEvent]]] = defaultdict(dict)
         self._cleared = [
             CacheEvent(int(n), "cleared", -1, -1)
             for n in trace.cache.loc[trace.cache["event"] == "cleared", "round"].tolist()
@@ -63,7 +72,11 @@ class CacheHistory:
         steps = {group.index: group.block_size for group in trace.config.groups}
         low = np.searchsorted(depths, spans["start"].to_numpy(np.int64), side="right")
         high = np.searchsorted(depths, spans["end"].to_numpy(np.int64), side="right")
+        streams = {stream for stream, _ in chosen}
+        i = spans["i"].to_numpy()
         held = high > low  # most spans hold no chosen depth
+        along = [k for k in np.unique(i[held]).tolist() if self._places.touches(k, streams)]
+        held &= np.isin(i, along)
         columns = [spans.loc[held, name].tolist() for name in ("round", "event", "i", "group", "start", "by")]
         for n, event, i, group, start, by, first, stop in zip(*columns, low[held], high[held], strict=True):
             for depth in depths[first:stop].tolist():
@@ -71,13 +84,11 @@ class CacheHistory:
                     continue
                 place = self._places.at(i, depth)
                 if place in chosen:
-                    by = int(by) if by is not None and by == by else -1
-                    self._events[place][group].append(CacheEvent(n, event, i, by))
+                    self._events[place].setdefault(group, list(self._cleared)).append(CacheEvent(n, event, i, by))
+        for own in self._events.values():
+            for events in own.values():
+                events.sort(key=lambda event: event.round)
 
     def of(self, i: int, boundary: int) -> dict[int, list[CacheEvent]]:
         """Group -> the events at that place in order of rounds; a group without any is left out."""
-        place = self._places.at(i, boundary)
-        events = self._events.get(place) if place else None
-        if not events:
-            return {}
-        return {g: sorted(own + self._cleared, key=lambda event: event.round) for g, own in events.items()}
+        return self._events.get(self._places.at(i, boundary), {})

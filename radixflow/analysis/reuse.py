@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -109,15 +111,17 @@ def _fate(events: list[CacheEvent], i: int, n: int, attention: bool) -> tuple[st
 
     A key-value block can be matched in the round that computes it, a recurrent state from the next round on.
     """
-    before = [event for event in events if event.round < n or event.round == n and event.event != "published"]
-    if before and before[-1].event == "published":
-        return "present", before[-1].i, before[-1].round
-    others = (event for event in events if event.round == n and event.event == "published" and event.i != i)
-    written = next(others, None)
+    now = bisect_left(events, n, key=lambda event: event.round)
+    during = list(takewhile(lambda event: event.round == n, islice(events, now, None)))
+    gone = next((event for event in reversed(during) if event.event != "published"), None)
+    last = gone or (events[now - 1] if now else None)
+    if last is not None and last.event == "published":
+        return "present", last.i, last.round
+    written = next((event for event in during if event.event == "published" and event.i != i), None)
     if written is not None:
         return "present" if attention else "in_flight", written.i, n
-    if any(event.event == "published" for event in before):
-        return "evicted", before[-1].by, before[-1].round
+    if last is not None and any(event.event == "published" for event in islice(events, now)):
+        return "evicted", last.by, last.round
     return None
 
 

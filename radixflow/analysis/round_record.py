@@ -27,7 +27,9 @@ def round_record(trace, view) -> dict[str, Any]:
         ],
         "other": [_other(ids, entry) for entry in view.other],
         "unexamined": [ids[i] for i in view.unexamined],
-        "stopped_by": {"id": ids[stop.i] if stop.i is not None else None, "cause": stop.cause} if stop else None,
+        "stopped_by": {"id": ids[stop.i] if stop.i is not None else None, "cause": stop.cause}
+        if stop
+        else None,
         "tokens_used": sum(tokens for _, tokens in view.selected),
         "rows_used": len(view.selected),
         "avoidable_slots": len(view.probe.avoidable) if view.probe is not None else None,

@@ -52,7 +52,7 @@ def slots(trace) -> Slots:
     free = s - table["row_visits"].to_numpy() - table["resident"].to_numpy()
     others = np.maximum((rounds["waiting"] - rounds["new"]).to_numpy(np.int64), 0) + _held(trace)
     owed = np.minimum(np.maximum(free, 0), others)
-    answers, silent = probed_causes(trace, owed)
+    answers, silent = probed_causes(trace, free, owed)
     for cause, counts in answers.items():
         table[cause] += counts
     named = table[list(_PROBED)].sum(axis=1).to_numpy()
@@ -86,18 +86,21 @@ def _held(trace) -> np.ndarray:
     return np.cumsum(change)[:-1][line.recorded]
 
 
-def probed_causes(trace, owed: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """What the probe answered, and where it was silent though it owed answers (int64[rounds]).
+def probed_causes(trace, free: np.ndarray, owed: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """What the probe answered, and where it was silent though it owed answers.
 
-    Returns int64[rounds] for each slot cause that the probe can name, and bool[rounds]."""
+    Takes the free slots and the owed answers of each round (int64[rounds]). Returns int64[rounds] for each slot
+    cause that the probe can name, and bool[rounds]."""
     rounds = trace.rounds
     counts = {cause: np.zeros(len(rounds), dtype=np.int64) for cause in _PROBED}
     avoidable = rounds["avoidable"].fillna(0).to_numpy(np.int64)
     counts["avoidable"][:] = avoidable
-    silent = owed > 0
-    silent &= ~(rounds["avoidable"].notna().to_numpy() & (avoidable == owed))
-    for k, probe in probes(trace, silent.copy()):
+    # Only rounds whose probe has more to say than who was avoidable need expanding.
+    known = rounds["avoidable"].notna().to_numpy() & (avoidable == owed)
+    known &= rounds["idle"].fillna(0).to_numpy(np.int64) == np.maximum(free - owed, 0)
+    silent = ~known
+    for k, probe in probes(trace, ~known):
         silent[k] = False
         for _, recorded in probe.others:
             counts[slot_cause(recorded)][k] += 1
-    return counts, silent
+    return counts, silent & (owed > 0)

@@ -203,6 +203,10 @@ class Ledger:
         """Rounds and nanoseconds by period and cause, two int64[P, len(WAIT_CAUSES)].
 
         Every row adds up to its period; `AccountingError` where one doesn't."""
+        return self._totals
+
+    @cached_property
+    def _totals(self) -> tuple[np.ndarray, np.ndarray]:
         line, size = self.timeline, len(self.periods)
         rounds = np.zeros((size, len(WAIT_CAUSES)), dtype=np.int64)
         ns = np.zeros_like(rounds)
@@ -337,10 +341,10 @@ def waits(trace) -> pd.DataFrame:
     )
 
 
-def waits_by_cause(trace) -> pd.DataFrame:
+def waits_by_cause(trace, ledger: Ledger | None = None) -> pd.DataFrame:
     """Totals over all waits, one row for each cause of `WAIT_CAUSES` (index `cause`): `requests` that had
     it, `rounds`, `seconds`, `ns`."""
-    ledger = Ledger(trace)
+    ledger = ledger or Ledger(trace)
     rounds, ns = ledger.totals()
     owners = np.array([period.i for period in ledger.periods], dtype=np.int64)
     had = (rounds > 0) | (ns > 0)

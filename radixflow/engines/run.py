@@ -29,6 +29,8 @@ class Run:
     """`finished`, `stalled` or `interrupted`."""
     outputs: dict[str, list[int]] = field(repr=False)
     """Output token ids by request id (made up by the simulator, greedy on the real engine)."""
+    notes: tuple[str, ...] = ()
+    """What the workload asked of the real engine and vLLM did otherwise, a line each."""
 
 
 def run(
@@ -104,10 +106,22 @@ def run_workload(
             workload, policy=policy, model=model, trace_path=path, options=options, probe=probe,
             include_tokens=include_tokens, progress=progress,
         )  # fmt: skip
-        return Run(path, real.end, real.outputs)
+        return Run(path, real.end, real.outputs, real.notes)
     if engine != "sim":
         raise ValueError(f"unknown engine {engine!r}: expected 'sim' or 'vllm'")
     return _simulate(workload, settings, model, cost, progress, options)
+
+
+def agreements(runs: list[Run]) -> list[dict[str, int]]:
+    """For each further run: of how many requests it generated the same tokens as the first."""
+    first = runs[0].outputs
+    return [
+        {
+            "same": sum(run.outputs.get(request) == tokens for request, tokens in first.items()),
+            "requests": len(first.keys() | run.outputs.keys()),
+        }
+        for run in runs[1:]
+    ]
 
 
 def temporary_trace(workload: str, policy: str) -> Path:
@@ -124,9 +138,10 @@ def simulated_engine(
     the profile before the defaults; a named model's cache groups can't be contradicted.
     """
     stated = workload.engine.given()
+    made_for = workload.simulated_engine
     name = model or options.get("model") or stated.get("model")
     if name is None:
-        resolved = workload.engine.resolved(**options)
+        resolved = made_for.resolved(**options)
         return resolved, plain_groups(resolved.state_groups), PLAIN_COST
     profile = get_profile(name)
     if model is None:  # the workload was made for this model: its own numbers go first

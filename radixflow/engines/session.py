@@ -8,7 +8,7 @@ from typing import Any
 
 from vllm import SamplingParams
 
-from radixflow.engines.simulator import SECOND, _Arrivals
+from radixflow.engines.arrivals import SECOND, Arrivals
 from radixflow.workloads import Workload, WorkloadRequest
 
 
@@ -28,7 +28,7 @@ class Session:
         self._progress = progress
         self._scheduler = engine.engine_core.engine_core.scheduler
         self._vocab_size = engine.model_config.get_vocab_size()
-        self._arrivals = _Arrivals(workload)
+        self._arrivals = Arrivals(workload)
         self._live: set[str] = set()
         self._logprobs = 2 if margins else None
         self.outputs: dict[str, list[int]] = {}

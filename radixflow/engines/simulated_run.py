@@ -14,6 +14,7 @@ from radixflow.scheduling.settings import Settings
 from radixflow.scheduling.versions import installed_vllm, seams
 from radixflow.trace.schema import Clock
 from radixflow.workloads import EngineOptions, Workload
+from radixflow.workloads.tokens import segment_array
 
 
 def simulate(
@@ -32,7 +33,7 @@ def simulate(
         settings,
         max_model_len=longest_sequence(workload),
         clock=clock,
-        open_recorder=_recorder_for(workload, clock),
+        open_recorder=recorder_for(workload, clock),
     )
     end = "fault"
     try:
@@ -52,11 +53,19 @@ def longest_sequence(workload: Workload) -> int:
     ) + max(request.output_tokens for request in workload.requests)
 
 
-def _recorder_for(workload: Workload, clock: VirtualClock) -> Callable[[Any, Settings], Recorder]:
-    details = {
-        request.id: RequestInfo(request.group, request.label, tuple(request.segments()))
-        for request in workload.requests
-    }
+def recorder_for(
+    workload: Workload, clock: VirtualClock, synchronous: bool = True
+) -> Callable[[Any, Settings], Recorder]:
+    """Opens the recorder of a simulated run; `synchronous=False` writes from a thread, as a server's does."""
+    requests = {request.id: request for request in workload.requests}
+
+    def describe(request_id: str) -> RequestInfo | None:
+        request = requests.get(request_id)
+        if request is None:
+            return None
+        segments = request.segments()
+        tokens = segment_array(segments) if segments else None
+        return RequestInfo(request.group, request.label, tuple(segments), tokens)
 
     def open_recorder(scheduler: Any, settings: Settings) -> Recorder:
         return Recorder(
@@ -72,10 +81,10 @@ def _recorder_for(workload: Workload, clock: VirtualClock) -> Callable[[Any, Set
             seams().describe_config(scheduler, settings),
             Clock(wall_ns=0, monotonic_ns=0, virtual=True, arrivals=workload.has_clock),
             clock,
-            synchronous=True,
+            synchronous=synchronous,
             max_bytes=settings.max_bytes,
             max_parts=settings.max_parts,
-            describe=details.get,
+            describe=describe,
         )
 
     return open_recorder

@@ -6,10 +6,7 @@ seconds and one made-up token a request. docs/simulator.md lists every assumptio
 
 from __future__ import annotations
 
-import hashlib
-import heapq
 import zlib
-from array import array
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,10 +17,10 @@ from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 
+from radixflow.engines.arrivals import SECOND, Arrivals
+from radixflow.engines.block_hashes import BlockHasher
 from radixflow.engines.cost import RoundCost, RoundWork
 from radixflow.workloads import Workload, WorkloadRequest
-
-SECOND = 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -62,8 +59,8 @@ class Simulator:
         self._clock = clock
         self._cost = cost
         self._progress = progress
-        self._hasher = _BlockHasher(scheduler.hash_block_size)
-        self._arrivals = _Arrivals(workload)
+        self._hasher = BlockHasher(workload, scheduler.hash_block_size)
+        self._arrivals = Arrivals(workload)
         self._outputs: dict[str, list[int]] = {}
         self._live: dict[str, Request] = {}
         self._params: dict[int, SamplingParams] = {}
@@ -138,7 +135,7 @@ class Simulator:
         arrival = spec.arrival if spec.arrival is not None else self._clock.now / SECOND
         return Request(
             request_id=spec.id,
-            prompt_token_ids=self._workload.token_ids(spec),
+            prompt_token_ids=self._hasher.prompt(spec),
             sampling_params=params,
             pooling_params=None,
             arrival_time=arrival,
@@ -193,7 +190,9 @@ class Simulator:
         request = self._live.get(request_id)
         if request is None:  # aborted while the step ran
             return []
-        return [_FIRST_OUTPUT_ID + (zlib.crc32(request_id.encode()) + request.num_output_tokens) % _OUTPUT_IDS]
+        return [
+            _FIRST_OUTPUT_ID + (zlib.crc32(request_id.encode()) + request.num_output_tokens) % _OUTPUT_IDS
+        ]
 
     def _draft(self, request_ids: list[str]) -> None:
         """Drafts are proposed to everybody who decodes, and none is accepted."""
@@ -205,98 +204,3 @@ _EMPTY = ModelRunnerOutput([], {})
 _FIRST_OUTPUT_ID = 1 << 20
 """Above every vocabulary, so that made-up output never matches a prompt."""
 _OUTPUT_IDS = 1 << 20
-
-
-class _Arrivals:
-    """What has not been handed to the scheduler yet, by what it waits for."""
-
-    def __init__(self, workload: Workload) -> None:
-        requests = workload.requests
-        # Two clocks can't run at once: beside `after_round`, a time only orders, as vLLM's queue does.
-        by_round = any(request.after_round is not None for request in requests)
-        self._timed: list[tuple[int, int]] = []
-        self._by_round: list[tuple[int, int]] = []
-        self._after: dict[str, list[int]] = {}
-        self._aborts: dict[int, list[str]] = {}
-        self._requests = requests
-        self._left = len(requests)
-        self._cancelled: set[str] = set()
-        for k, request in enumerate(requests):
-            if request.abort_after_round is not None:
-                self._aborts.setdefault(request.abort_after_round, []).append(request.id)
-            if request.after is not None:
-                self._after.setdefault(request.after, []).append(k)
-            elif request.after_round is not None:
-                heapq.heappush(self._by_round, (request.after_round, k))
-            else:
-                time = 0 if by_round else round((request.arrival or 0.0) * SECOND)
-                heapq.heappush(self._timed, (time, k))
-
-    def __len__(self) -> int:
-        return self._left
-
-    def due(self, now: int, rounds: int) -> bool:
-        return bool(
-            (self._timed and self._timed[0][0] <= now) or (self._by_round and self._by_round[0][0] <= rounds)
-        )
-
-    def take(self, now: int, rounds: int) -> list[WorkloadRequest]:
-        """Those that arrive by now, in the workload's order among equals."""
-        taken = []
-        while self._timed and self._timed[0][0] <= now:
-            taken.append(heapq.heappop(self._timed)[1])
-        by_round = []
-        while self._by_round and self._by_round[0][0] <= rounds:
-            by_round.append(heapq.heappop(self._by_round)[1])
-        taken += sorted(by_round)
-        self._left -= len(taken)
-        return [self._requests[k] for k in taken if self._requests[k].id not in self._cancelled]
-
-    def finished(self, request_id: str) -> None:
-        for k in self._after.pop(request_id, ()):
-            heapq.heappush(self._by_round, (0, k))
-
-    def aborts(self, rounds: int) -> list[str]:
-        """Requests that the client gives up after this round; one that never arrived won't."""
-        doomed = self._aborts.pop(rounds, [])
-        self._cancelled.update(doomed)
-        for request_id in doomed:
-            self.finished(request_id)
-        return doomed
-
-    def next_time(self) -> int | None:
-        return self._timed[0][0] if self._timed else None
-
-    def waits_for_rounds(self) -> bool:
-        return bool(self._by_round)
-
-    def skip_to_next_round(self, rounds: int) -> bool:
-        """Nobody is there to make rounds pass, so the next that waits for one comes now."""
-        if not self._by_round:
-            return False
-        first = self._by_round[0][0]
-        self._by_round = [(min(k, rounds) if k == first else k, index) for k, index in self._by_round]
-        heapq.heapify(self._by_round)
-        return True
-
-
-class _BlockHasher:
-    """Chained block hashes, as `get_request_block_hasher`, over raw token bytes (faster than pickles)."""
-
-    def __init__(self, block_size: int) -> None:
-        self._block_size = block_size
-
-    def __call__(self, request: Request) -> list[Any]:
-        size = self._block_size
-        done = len(request.block_hashes)
-        total = request.num_tokens // size
-        if done >= total:
-            return []
-        parent = request.block_hashes[-1] if done else (request.cache_salt or "").encode()
-        tokens = memoryview(array("q", request._all_token_ids[done * size : total * size])).cast("B")
-        width = size * 8
-        hashes = []
-        for k in range(total - done):
-            parent = hashlib.blake2b(tokens[k * width : (k + 1) * width], digest_size=16, key=parent[:64]).digest()
-            hashes.append(parent)
-        return hashes

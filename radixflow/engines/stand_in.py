@@ -79,7 +79,8 @@ def kv_cache_config(options: EngineOptions, groups: list[CacheGroup]) -> KVCache
 def retention(options: EngineOptions, groups: list[CacheGroup]) -> int | None:
     """As vLLM resolves it: full attention alone has nothing to retain sparsely."""
     has_state = any(group.components != ("kv",) for group in groups)
-    return options.retention_interval if has_state else None
+    interval = options.retention_interval
+    return interval if has_state and isinstance(interval, int) else None
 
 
 def engine_config(options: EngineOptions, max_model_len: int) -> Any:

@@ -55,8 +55,3 @@ def export_html(
     from radixflow.figures import page
 
     return page.export_html(traces, path, first, last, title)
-
-
-# The dashboard's first version reads the pure parts under these names.
-timeline.overview, timeline.window = windows.overview, windows.window  # type: ignore[attr-defined]
-tree.layout = icicle.layout  # type: ignore[attr-defined]

@@ -42,16 +42,25 @@ def tree(trace: Any, at_round: int, colours: Colours | None = None, max_nodes: i
         axes = figure.add_axes((0.01, below / high, 0.98, 1 - (above + below) / high))
         printed_tree.draw(axes, layout, theme)
         printed_tree.legend(figure, layout, theme)
-        figure.text(0.012, 0.995, f"round {layout['round']}", color=THEMES[theme]["text"], va="top", fontweight="bold")
+        figure.text(
+            0.012, 0.995, f"round {layout['round']}", color=THEMES[theme]["text"], va="top", fontweight="bold"
+        )
 
     return Figure(draw, height, f"prefix tree of trace {trace.id} at round {layout['round']}")
 
 
-def _timelines(traces: list[Any], first: int, last: int | None, colours: Colours | None, made_from: str) -> Figure:
+def _timelines(
+    traces: list[Any], first: int, last: int | None, colours: Colours | None, made_from: str
+) -> Figure:
     colours = colours if colours is not None else Colours.of(*traces)
-    drawn = [windows.window(trace, first, last if last is not None else trace.num_rounds, colours) for trace in traces]
+    drawn = [
+        windows.window(trace, first, last if last is not None else trace.num_rounds, colours)
+        for trace in traces
+    ]
     if all(window["mode"] == "empty" for window in drawn):
-        raise ValueError(f"rounds {first} to {last}: none of them is in the trace, expected 1 to {traces[0].num_rounds}")
+        raise ValueError(
+            f"rounds {first} to {last}: none of them is in the trace, expected 1 to {traces[0].num_rounds}"
+        )
     drawn = [window for window in drawn if window["mode"] != "empty"]
     begin, end = min(w["first"] for w in drawn), max(w["last"] for w in drawn)
     top, title, gap, below, bottom, left = 0.2, 0.34, 0.1, 0.12, 0.3, 0.52
@@ -67,7 +76,14 @@ def _timelines(traces: list[Any], first: int, last: int | None, colours: Colours
         for k, window in enumerate(drawn):
             rows, tokens = printed_timeline.heights(window)
             y -= title
-            figure.text(0.02, (y + title - 0.02) / high, window["policy"], color=THEMES[theme]["text"], va="top", fontweight="bold")
+            figure.text(
+                0.02,
+                (y + title - 0.02) / high,
+                window["policy"],
+                color=THEMES[theme]["text"],
+                va="top",
+                fontweight="bold",
+            )
             box = (left / wide, 1 - (left + 0.1) / wide)
             rows_axes = figure.add_axes((box[0], (y - rows) / high, box[1], rows / high))
             y -= rows + gap
@@ -80,7 +96,10 @@ def _timelines(traces: list[Any], first: int, last: int | None, colours: Colours
                 tokens_axes.tick_params(labelbottom=False)
             else:
                 tokens_axes.set_xlabel("round", color=THEMES[theme]["text"])
-        cells = any(w["mode"] == "cells" and w["last"] - w["first"] < printed_timeline.MAX_PRINTED_CELLS for w in drawn)
+        cells = any(
+            w["mode"] == "cells" and w["last"] - w["first"] < printed_timeline.MAX_PRINTED_CELLS
+            for w in drawn
+        )
         printed_timeline.legend(figure, classes, theme, 1 - 0.05 / high, cells)
 
     return Figure(draw, height, made_from)

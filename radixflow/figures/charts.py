@@ -31,12 +31,25 @@ SHAPES: dict[str, str] = {
     "dashes": "-",
     "void": "",
 }
-_OTHER = ("capacity", "tokens", "rows", "not_entered", "deferred", "admission", "alignment", "fragmented", "never_fits", "in_step")
+_OTHER = (
+    "capacity",
+    "tokens",
+    "rows",
+    "not_entered",
+    "deferred",
+    "admission",
+    "alignment",
+    "fragmented",
+    "never_fits",
+    "in_step",
+)
 CAUSE_PLACES: dict[str, int] = {cause: place for place, cause in enumerate(_OTHER)}
 """Causes that share the class `other`: each has its own density of crosses."""
 
 
-def rows_a_round(rows: Mapping[str, Sequence[int] | pd.Series], row_budget: int, theme: str = "light") -> go.Figure:
+def rows_a_round(
+    rows: Mapping[str, Sequence[int] | pd.Series], row_budget: int, theme: str = "light"
+) -> go.Figure:
     """How many rows the rounds had: share of rounds by number of rows, a bar a run.
 
     Arguments: per run the rows of each round with a token (`trace.rounds.rows`), and S.
@@ -74,10 +87,31 @@ def latency_ecdf(latency: Mapping[str, Sequence[float] | pd.Series], theme: str 
         share = np.arange(1, len(x) + 1) / len(x)
         line = {"color": _run_colour(k, theme), "dash": RUN_DASHES[k % 6], "width": 2.2, "shape": "hv"}
         extra = f"<extra>{_plain(label)}</extra>"
-        figure.add_scatter(x=x, y=share, name=_plain(label), line=line, mode="lines", row=1, col=1, legendgroup=label, hovertemplate="%{y:.1%} within %{x:.4g} s" + extra)
+        figure.add_scatter(
+            x=x,
+            y=share,
+            name=_plain(label),
+            line=line,
+            mode="lines",
+            row=1,
+            col=1,
+            legendgroup=label,
+            hovertemplate="%{y:.1%} within %{x:.4g} s" + extra,
+        )
         # The largest one has nobody beyond it; log scales end before zero.
         beyond = 1 - share[:-1]
-        figure.add_scatter(x=x[:-1], y=beyond, name=_plain(label), line=line, mode="lines", row=2, col=1, legendgroup=label, showlegend=False, hovertemplate="%{y:.2%} longer than %{x:.4g} s" + extra)
+        figure.add_scatter(
+            x=x[:-1],
+            y=beyond,
+            name=_plain(label),
+            line=line,
+            mode="lines",
+            row=2,
+            col=1,
+            legendgroup=label,
+            showlegend=False,
+            hovertemplate="%{y:.2%} longer than %{x:.4g} s" + extra,
+        )
     figure.update_yaxes(title_text="finished within", tickformat=".0%", row=1, col=1)
     figure.update_yaxes(title_text="took longer", type="log", tickformat=".2~%", row=2, col=1)
     figure.update_xaxes(title_text="latency, seconds", row=2, col=1)
@@ -101,7 +135,11 @@ def cost_identity(costs: Mapping[str, Mapping[str, Any] | None], theme: str = "l
             x=[_plain(label) for label in shown],
             y=[sign * cost[key] for cost in shown.values()],
             name=name,
-            marker={"color": fill(hue, 0), "line": {"color": strong(hue), "width": 1}, "pattern": {"shape": shape, "fgcolor": strong(hue), "fillmode": "overlay", "size": 7}},
+            marker={
+                "color": fill(hue, 0),
+                "line": {"color": strong(hue), "width": 1},
+                "pattern": {"shape": shape, "fgcolor": strong(hue), "fillmode": "overlay", "size": 7},
+            },
             hovertemplate="%{y:.4g} s<extra>" + name + "</extra>",
         )
     figure.update_layout(barmode="group")
@@ -150,8 +188,17 @@ def _cause_marker(cause: str, theme: str) -> dict[str, Any]:
         # Several causes share this class: crosses upright or aslant, and of different density.
         place = CAUSE_PLACES.get(cause, len(CAUSE_PLACES))
         shape, size = "x+"[place % 2], 5 + 2.5 * (place // 2)
-        return {"color": back, "line": {"color": ink, "width": 1}, "pattern": {"shape": shape, "fgcolor": ink, "bgcolor": back, "size": size}}
-    return {"color": back, "line": {"color": ink, "width": 1}, "pattern": {"shape": shape, "fgcolor": ink, "bgcolor": back, "size": 7, "solidity": 0.35}}
+        return {
+            "color": back,
+            "line": {"color": ink, "width": 1},
+            "pattern": {"shape": shape, "fgcolor": ink, "bgcolor": back, "size": size},
+        }
+    size = 14 if SLOTS[name]["pattern"] == "dashes" else 7
+    return {
+        "color": back,
+        "line": {"color": ink, "width": 1},
+        "pattern": {"shape": shape, "fgcolor": ink, "bgcolor": back, "size": size, "solidity": 0.35},
+    }
 
 
 def _run_colour(k: int, theme: str) -> str:
@@ -191,7 +238,14 @@ def _styled(figure: go.Figure, theme: str) -> None:
         paper_bgcolor=colours["panel"],
         plot_bgcolor=colours["panel"],
         margin={"l": 76, "r": 20, "t": 36, "b": 52},
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.01, "xanchor": "left", "x": 0, "font": {"size": 13}},
+        legend={
+            "orientation": "h",
+            "yanchor": "bottom",
+            "y": 1.01,
+            "xanchor": "left",
+            "x": 0,
+            "font": {"size": 13},
+        },
         hoverlabel={"font": {"family": FONT, "size": 13}},
     )
     axis = {

@@ -85,6 +85,7 @@ def _components(groups: list[dict]) -> tuple[list[dict], dict[tuple[int, str], i
 
 def _node(node: dict, prefix: Any, trace: Any, colours: Colours, lanes: dict, groups: list[dict]) -> dict:
     through = prefix.requests_of(prefix.node(node["id"]))
+    marks = _marks(node["groups"], lanes, groups)
     return {
         "id": node["id"],
         "parent": node["parent"],
@@ -98,7 +99,8 @@ def _node(node: dict, prefix: Any, trace: Any, colours: Colours, lanes: dict, gr
         "hidden": node["folded"],
         "folded": 0,
         "joined": 1,
-        "marks": _marks(node["groups"], lanes, groups),
+        "computed": bool(node["running"]) or any(mark["state"] != EVICTED for mark in marks),
+        "marks": marks,
     }
 
 
@@ -113,10 +115,16 @@ def _marks(runs_of: dict[str, list], lanes: dict[tuple[int, str], int], groups: 
     for lane, owners in sorted(members.items()):
         step = owners[0]["block"]
         if len(owners) == 1:
-            runs = [(a, b, STATES[status]) for a, b, status in runs_of[str(owners[0]["group"])] if status in STATES]
+            runs = [
+                (a, b, STATES[status])
+                for a, b, status in runs_of[str(owners[0]["group"])]
+                if status in STATES
+            ]
         else:
             runs = _common(owners, runs_of, step)
-        marks += [{"component": lane, "state": s, "start": a - step, "end": b, "step": step} for a, b, s in runs]
+        marks += [
+            {"component": lane, "state": s, "start": a - step, "end": b, "step": step} for a, b, s in runs
+        ]
     return marks
 
 
@@ -244,7 +252,9 @@ def _place(nodes: dict[str, dict], requests: list[dict], prefix: Any | None, hid
         if prefix is None or nodes[key]["folded"]:
             return here
         through = set(prefix.requests_of(prefix.node(key))) if key in prefix._by_id else set(here)
-        below = set().union(*(prefix.requests_of(prefix.node(c)) for c in children.get(key, ()) if c in prefix._by_id))
+        below = set().union(
+            *(prefix.requests_of(prefix.node(c)) for c in children.get(key, ()) if c in prefix._by_id)
+        )
         return sorted((through - below) | set(here))
 
     row = 0
@@ -280,6 +290,7 @@ def _folded(key: str, parent: str | None, start: int, count: int) -> dict:
         "requests": 0,
         "ids": [],
         "live": False,
+        "computed": False,
         "hidden": 0,
         "folded": count,
         "joined": 0,

@@ -22,7 +22,8 @@ PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'">
 <meta name="generator" content="radixflow">
 <title>{title}</title>
 <style>
@@ -39,7 +40,8 @@ main {{ box-sizing: border-box; height: {height}px; min-height: 100vh; padding: 
 <script type="module">
 {module}
 const data = JSON.parse(document.getElementById("data").textContent);
-replay(document.getElementById("player"), {{ ...data, onTheme: (name) => (document.documentElement.dataset.theme = name) }});
+const onTheme = (name) => (document.documentElement.dataset.theme = name);
+replay(document.getElementById("player"), {{ ...data, onTheme }});
 </script>
 </body>
 </html>
@@ -99,7 +101,8 @@ def _run(trace: Any, first: int, last: int | None, colours: Colours) -> dict[str
     return {
         "overview": windows.overview(trace),
         "windows": [
-            windows.window(trace, begin, min(begin + step - 1, last), colours) for begin in range(first, last + 1, step)
+            windows.window(trace, begin, min(begin + step - 1, last), colours)
+            for begin in range(first, last + 1, step)
         ],
         "trees": trees,
     }

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from radixflow.figures.palette import CELL_TEXT, SLOTS, THEMES, fill, gauge, luminance, slot_class, strong, visit
+from radixflow.figures.palette import (
+    CELL_TEXT,
+    SLOTS,
+    THEMES,
+    fill,
+    gauge,
+    luminance,
+    slot_class,
+    strong,
+    visit,
+)
 from radixflow.figures.windows import unpack
 
 if TYPE_CHECKING:
@@ -43,10 +53,16 @@ def heights(window: dict[str, Any]) -> tuple[float, float]:
     return min(2.4, max(0.7, rows * (0.21 if rows <= 12 else 0.045))), 0.42
 
 
-def draw(rows_axes: Axes, tokens_axes: Axes, window: dict[str, Any], theme: str, labels: bool = True) -> set[str]:
+def draw(
+    rows_axes: Axes, tokens_axes: Axes, window: dict[str, Any], theme: str, labels: bool = True
+) -> set[str]:
     """Draw a window on two axes that share x. Returns the classes of slots drawn, for the legend."""
     small = window["mode"] == "cells" and window["last"] - window["first"] < MAX_PRINTED_CELLS
-    drawn = _cells(rows_axes, tokens_axes, window, theme, labels) if small else _shares(rows_axes, tokens_axes, window, theme)
+    drawn = (
+        _cells(rows_axes, tokens_axes, window, theme, labels)
+        if small
+        else _shares(rows_axes, tokens_axes, window, theme)
+    )
     colours = THEMES[theme]
     for axes, top in ((rows_axes, window["S"]), (tokens_axes, window["T"])):
         axes.set_xlim(window["first"] - 0.5, window["last"] + 0.5)
@@ -96,17 +112,38 @@ def _cells(rows_axes: Axes, tokens_axes: Axes, window: dict[str, Any], theme: st
             rows_axes.add_patch(Rectangle((start - 0.5, row + 0.05), wide, 0.9, fc=ground, ec="none"))
             part = 0.9 * min(1.0, tokens / budget)
             if part > 0.01:
-                rows_axes.add_patch(Rectangle((start - 0.5, row + 0.05), wide, part, fc=gauge(hue, tone), ec="none"))
+                rows_axes.add_patch(
+                    Rectangle((start - 0.5, row + 0.05), wide, part, fc=gauge(hue, tone), ec="none")
+                )
             if part > 0.03 and size <= 16:
-                rows_axes.plot([start - 0.5, start - 0.5 + wide], [row + 0.05 + part] * 2, color=strong(hue), lw=0.6, solid_capstyle="butt")
+                rows_axes.plot(
+                    [start - 0.5, start - 0.5 + wide],
+                    [row + 0.05 + part] * 2,
+                    color=strong(hue),
+                    lw=0.6,
+                    solid_capstyle="butt",
+                )
             for n in range(start, start + span):
                 low = stack[n - first]
-                tokens_axes.add_patch(Rectangle((n - 0.5, low), 1 - gap, tokens, fc=fill(hue, tone), ec=colours["panel"], lw=0.25))
+                tokens_axes.add_patch(
+                    Rectangle(
+                        (n - 0.5, low), 1 - gap, tokens, fc=fill(hue, tone), ec=colours["panel"], lw=0.25
+                    )
+                )
                 stack[n - first] += tokens
             new = start == first or follows.get((row, start - 1), -1) != request
             if labels and new and inches * span > 0.22 and size <= 16:
                 text_colour = CELL_TEXT if luminance(ground) > 0.18 else "#ffffff"
-                rows_axes.text(start - 0.46, row + 0.5, _fit(who["id"], inches * span), color=text_colour, va="center", ha="left", fontweight="bold", clip_on=True)
+                rows_axes.text(
+                    start - 0.46,
+                    row + 0.5,
+                    _fit(who["id"], inches * span),
+                    color=text_colour,
+                    va="center",
+                    ha="left",
+                    fontweight="bold",
+                    clip_on=True,
+                )
             continue
         kept = slot_class(name)
         drawn.add(kept)
@@ -115,10 +152,28 @@ def _cells(rows_axes: Axes, tokens_axes: Axes, window: dict[str, Any], theme: st
             if name != "resident":
                 lowest[n - first] = min(lowest[n - first], row)
             rows_axes.add_patch(
-                Rectangle((n - 0.5, row + 0.05), 1 - gap, 0.9, fc=back, hatch=HATCHES[SLOTS[kept]["pattern"]], hatchcolor=ink, ec=ink if kept == "avoidable" else "none", lw=0.6)
+                Rectangle(
+                    (n - 0.5, row + 0.05),
+                    1 - gap,
+                    0.9,
+                    fc=back,
+                    hatch=HATCHES[SLOTS[kept]["pattern"]],
+                    hatchcolor=ink,
+                    ec=ink if kept == "avoidable" else "none",
+                    lw=0.6,
+                )
             )
             if labels and who is not None and inches > 0.22 and size <= 16:
-                rows_axes.text(n - 0.44, row + 0.5, _fit(who["id"], inches), color=colours["text"], va="center", ha="left", clip_on=True, bbox={"fc": back, "ec": "none", "pad": 0.8})
+                rows_axes.text(
+                    n - 0.44,
+                    row + 0.5,
+                    _fit(who["id"], inches),
+                    color=colours["text"],
+                    va="center",
+                    ha="left",
+                    clip_on=True,
+                    bbox={"fc": back, "ec": "none", "pad": 0.8},
+                )
     _marks(rows_axes, window, theme, inches, lowest)
     return drawn
 
@@ -130,61 +185,123 @@ def _fit(text: str, inches: float) -> str:
 
 def _marks(axes: Axes, window: dict[str, Any], theme: str, inches: float, lowest: np.ndarray) -> None:
     """Above the rows: who stopped the scan (square), who was parked (ring), and for whom they wait."""
-    size, first = window["S"], window["first"]
+    first = window["first"]
     names = [request["id"] for request in window["requests"]]
     parked: dict[int, list[tuple[int, int, int]]] = {}
     for n, request, producer, _, kept in unpack(window["parked"], "<i4").reshape(-1, 5).tolist():
         parked.setdefault(n, []).append((request, producer, kept))
-    stops = {n: (request, cause) for n, request, cause in unpack(window["stops"], "<i4").reshape(-1, 3).tolist()}
+    stops = {
+        n: (request, cause) for n, request, cause in unpack(window["stops"], "<i4").reshape(-1, 3).tolist()
+    }
     colours = THEMES[theme]
     up = axes.get_xaxis_transform()
     for n in sorted({*stops, *parked}):
-        items = [(request, producer, n in stops and stops[n][0] == request) for request, producer, _ in parked.get(n, ())]
+        items = [
+            (request, producer, n in stops and stops[n][0] == request)
+            for request, producer, _ in parked.get(n, ())
+        ]
         stopper = stops.get(n, (-1, 0))
         if stopper[0] >= 0:
             ink = SLOTS[slot_class(window["kinds"][stopper[1]])][theme][1]
-            axes.plot([n - 0.5, n + 0.5], [lowest[n - first]] * 2, color=ink, lw=1.6, solid_capstyle="butt", clip_on=False)
+            axes.plot(
+                [n - 0.5, n + 0.5],
+                [lowest[n - first]] * 2,
+                color=ink,
+                lw=1.6,
+                solid_capstyle="butt",
+                clip_on=False,
+            )
             if not any(stop for _, _, stop in items):
                 items.append((stopper[0], -1, True))
         if not items:
             continue
         ink = SLOTS["blocked"][theme][1]
         if inches > 0.3:
-            words = [f"{'■' if stop else '○'} {names[r]}{f' ← {names[p]}' if p >= 0 else ''}" for r, p, stop in items]
+            words = [
+                f"{'■' if stop else '○'} {names[r]}{f' ← {names[p]}' if p >= 0 else ''}"
+                for r, p, stop in items
+            ]
             room = max(1, int(inches / 0.06))
             text = "  ".join(words)
             if len(text) > room:
                 text = "  ".join(word.split(" ←")[0] for word in words)
             if len(text) > room:
-                text = f"{words[0].split(' ←')[0]} +{len(words) - 1}" if len(words) > 1 else words[0].split(" ←")[0]
-            axes.text(n - 0.48, 1.04, text, transform=up, color=colours["text"], fontsize="small", va="bottom", ha="left", clip_on=False)
+                text = (
+                    f"{words[0].split(' ←')[0]} +{len(words) - 1}"
+                    if len(words) > 1
+                    else words[0].split(" ←")[0]
+                )
+            axes.text(
+                n - 0.48,
+                1.04,
+                text,
+                transform=up,
+                color=colours["text"],
+                fontsize="small",
+                va="bottom",
+                ha="left",
+                clip_on=False,
+            )
         else:
             stop = any(stop for _, _, stop in items)
-            axes.plot([n], [1.06], transform=up, marker="s" if stop else "o", ms=min(3.0, inches * 40), mfc=ink if stop else "none", mec=ink, mew=0.6, ls="none", clip_on=False)
+            axes.plot(
+                [n],
+                [1.06],
+                transform=up,
+                marker="s" if stop else "o",
+                ms=min(3.0, inches * 40),
+                mfc=ink if stop else "none",
+                mec=ink,
+                mew=0.6,
+                ls="none",
+                clip_on=False,
+            )
 
 
 def _shares(rows_axes: Axes, tokens_axes: Axes, window: dict[str, Any], theme: str) -> set[str]:
     """A long window: what the S slots were, a bin of rounds at a time."""
     level = window["level"]
-    values = dict(zip(window["fields"], unpack(level["values"], "<f4").reshape(len(window["fields"]), -1), strict=True))
+    values = dict(
+        zip(window["fields"], unpack(level["values"], "<f4").reshape(len(window["fields"]), -1), strict=True)
+    )
     edges = level["first"] - 0.5 + level["bin"] * np.arange(level["count"] + 1, dtype=float)
     edges[-1] = min(edges[-1], window["last"] + 0.5)
     # More steps than the page can show only make the file large.
     every = -(-level["count"] // 700)
     starts = np.arange(0, level["count"], every)
     edges = np.append(edges[starts], edges[-1])
-    values = {name: np.add.reduceat(v, starts) / np.diff(np.append(starts, level["count"])) for name, v in values.items()}
+    values = {
+        name: np.add.reduceat(v, starts) / np.diff(np.append(starts, level["count"]))
+        for name, v in values.items()
+    }
     colours = THEMES[theme]
     low = np.zeros(len(starts))
     drawn: set[str] = set()
-    for field, kept in (("rows", None), ("resident", "resident"), ("avoidable", "avoidable"), ("refused", "other"), ("idle", "idle"), ("unprobed", "unprobed")):
+    for field, kept in (
+        ("rows", None),
+        ("resident", "resident"),
+        ("avoidable", "avoidable"),
+        ("refused", "other"),
+        ("idle", "idle"),
+        ("unprobed", "unprobed"),
+    ):
         high = low + values[field]
         if values[field].max(initial=0) > 1e-6:
             if kept is None:
                 rows_axes.stairs(high, edges, baseline=low, fill=True, fc=colours["occupied"], ec="none")
             else:
                 back, ink = SLOTS[kept][theme]
-                rows_axes.stairs(high, edges, baseline=low, fill=True, fc=back, hatch=HATCHES[SLOTS[kept]["pattern"]], hatchcolor=ink, ec="none", lw=0)
+                rows_axes.stairs(
+                    high,
+                    edges,
+                    baseline=low,
+                    fill=True,
+                    fc=back,
+                    hatch=HATCHES[SLOTS[kept]["pattern"]],
+                    hatchcolor=ink,
+                    ec="none",
+                    lw=0,
+                )
                 drawn.add(kept)
         low = high
     tokens_axes.stairs(values["tokens"], edges, fill=True, fc=colours["budget"], ec="none")
@@ -200,7 +317,16 @@ def legend(figure: Any, classes: set[str], theme: str, y: float, cells: bool) ->
     for name in SLOTS:
         if name in classes:
             back, ink = SLOTS[name][theme]
-            handles.append(Patch(fc=back, hatch=HATCHES[SLOTS[name]["pattern"]], hatchcolor=ink, ec=ink, lw=0.5, label=NAMES[name]))
+            handles.append(
+                Patch(
+                    fc=back,
+                    hatch=HATCHES[SLOTS[name]["pattern"]],
+                    hatchcolor=ink,
+                    ec=ink,
+                    lw=0.5,
+                    label=NAMES[name],
+                )
+            )
     figure.legend(
         handles=handles,
         loc="upper right",

@@ -222,7 +222,9 @@ def _cells(trace: Any, first: int, last: int, colours: Colours) -> dict[str, Any
         else:
             admitted = set(view.admitted)
             homeless = []
-            held = [(kind("waiting" if i in admitted else "running"), i, tokens) for i, tokens in view.selected]
+            held = [
+                (kind("waiting" if i in admitted else "running"), i, tokens) for i, tokens in view.selected
+            ]
             empty = slots(view, size)
             held += [(kind(cause), i, 0) for cause, i in empty if cause == "resident"]
             for what, i, tokens in held:
@@ -252,7 +254,9 @@ def _cells(trace: Any, first: int, last: int, colours: Colours) -> dict[str, Any
         "last": last,
         **_frame(trace),
         "kinds": kinds,
-        "requests": [{"i": i, "id": name_of(trace, i), "colour": list(colours.of_request(trace, i))} for i in local],
+        "requests": [
+            {"i": i, "id": name_of(trace, i), "colour": list(colours.of_request(trace, i))} for i in local
+        ],
         "cells": pack(runs, "<i4"),
         "stops": pack(stops, "<i4"),
         "parked": pack(parked, "<i4"),
@@ -274,7 +278,18 @@ def _per_round(trace: Any) -> dict[str, np.ndarray]:
     within = np.arange(len(first)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
     where = first + within - 1
     result = {}
-    for name in ("rows", "resident", "avoidable", "idle", "tokens", "blocked", "waiting", "new", "stalled", "t"):
+    for name in (
+        "rows",
+        "resident",
+        "avoidable",
+        "idle",
+        "tokens",
+        "blocked",
+        "waiting",
+        "new",
+        "stalled",
+        "t",
+    ):
         column = np.full(trace.num_rounds, np.nan)
         column[where] = np.repeat(table[name].to_numpy(dtype=np.float64, na_value=np.nan), repeat)
         result[name] = column

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from typing import Any
 
 from radixflow.trace import PromptPaths, TraceWriter
 from radixflow.trace.schema import (
@@ -23,6 +24,7 @@ from radixflow.trace.schema import (
     Config,
     End,
     Finish,
+    Gap,
     Header,
     Hold,
     Record,
@@ -56,6 +58,8 @@ class RequestInfo:
     group: str | None = None
     label: str | None = None
     names: tuple[tuple[str, int], ...] = ()
+    tokens: Any = None
+    """The prompt's token ids as an array, where the engine doesn't hold them itself."""
 
 
 class Recorder:
@@ -82,6 +86,8 @@ class Recorder:
         self.id = os.environ.get("RADIXFLOW_TRACE_ID") or secrets.token_hex(8)
         salt = hashlib.blake2b(self.id.encode() + secrets.token_bytes(16), digest_size=16).digest()
         self._paths = PromptPaths(salt=salt)
+        self._forgotten = 0
+        """How often the prompts' tree was started afresh to bound its memory."""
         self._index: dict[str, int] = {}
         self._requests: dict[int, Request] = {}
         self._next = 0
@@ -155,7 +161,12 @@ class Recorder:
         self._next += 1
         self._index[request_id] = i
         info = self._describe(request_id)
+        if info is not None and info.tokens is not None:
+            token_ids = info.tokens
         path = self._paths.insert(token_ids, namespace) if token_ids is not None else [(f"r{i}", prompt)]
+        if self._paths.restarts > self._forgotten:
+            self._forgotten = self._paths.restarts
+            self._write(Gap(rounds=0, records=0, what="paths"))
         record = Request(
             i=i,
             id=request_id,
@@ -172,7 +183,9 @@ class Recorder:
             label=info.label if info else None,
             names=list(info.names) if info else [],
             salted=salted,
-            token_ids=list(token_ids) if self._include_tokens and token_ids is not None else None,
+            token_ids=[int(token) for token in token_ids]
+            if self._include_tokens and token_ids is not None
+            else None,
         )
         self._requests[i] = record
         self._write(record)

@@ -23,6 +23,11 @@ ENVIRONMENT = {
 A trace path in there changes vLLM's compile-cache key, so prefer the variable for that one."""
 
 
+SERVER_PROBE = 16
+"""A server asks after avoidable slots in every 16th round, unless told otherwise: the probe looks at the
+whole queue, which may be long. Simulated runs and `radixflow run` ask in every round."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One scheduler's settings."""
@@ -59,7 +64,7 @@ def read_settings(additional_config: Any, environ: Mapping[str, str] = os.enviro
         )
     given.update(section)
     where.update({name: f'additional_config["radixflow"]["{name}"]' for name in section})
-    settings = Settings(policy=get_policy(str(given.pop("policy", "radixflow"))))
+    settings = Settings(policy=get_policy(str(given.pop("policy", "radixflow"))), probe=SERVER_PROBE)
     for name, value in given.items():
         settings = replace(settings, **{name: _parse(name, value, where[name])})
     return settings

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from radixflow.trace.errors import TraceError, TraceReplaced
+from radixflow.trace.parts import read_header
 from radixflow.trace.paths import PromptPaths, common_prefix
-from radixflow.trace.reader import Trace, open_trace, open_traces, read_header
+from radixflow.trace.reader import Trace, open_trace, open_traces
 from radixflow.trace.rounds import RoundView
 from radixflow.trace.schema import SCHEMA
 from radixflow.trace.writer import TraceWriter

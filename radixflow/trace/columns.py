@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 
@@ -89,10 +90,11 @@ class Names:
             self.values.append(value)
         return code
 
-    def find(self, value: Hashable) -> int | None:
-        return self._codes.get(value)
+    def find(self, value: Hashable) -> int:
+        """The code of a value that is there. KeyError otherwise."""
+        return self._codes[value]
 
-    def name(self, code: int):
+    def name(self, code: int) -> Any:
         return self.values[code] if code >= 0 else None
 
 

@@ -87,17 +87,20 @@ def _starts(store: Store, i: np.ndarray, tokens: np.ndarray, waiting: np.ndarray
     if not len(i):
         return np.empty(0, np.int32)
     admissions = store.admissions.rows()
-    found = np.zeros(len(i), np.int64)
+    found = np.zeros(len(i), np.int32)
     at = np.flatnonzero(waiting)[: len(admissions)]
     found[at] = (admissions["ready"] + admissions["external"])[: len(at)]
     order = np.argsort(i, kind="stable")
     i, tokens, begins = i[order], tokens[order], waiting[order]
     begins[0] = True
     begins[1:] |= i[1:] != i[:-1]
-    before = np.cumsum(tokens, dtype=np.int64) - tokens
-    origin = np.maximum.accumulate(np.where(begins, np.arange(len(i)), 0))
+    before = np.cumsum(tokens, dtype=np.int64)
+    before -= tokens
+    origin = np.maximum.accumulate(np.where(begins, np.arange(len(i), dtype=np.int32), 0))
     starts = np.empty(len(i), np.int32)
-    starts[order] = before - before[origin] + found[order][origin]
+    before -= before[origin]
+    before += found[order][origin]
+    starts[order] = before
     return starts
 
 
@@ -106,7 +109,7 @@ def visits_frame(store: Store, columns: dict[str, np.ndarray]) -> pd.DataFrame:
 
     return pd.DataFrame(
         {
-            "round": store.rounds.rows()["n"][columns["row"]],
+            "round": store.rounds.rows()["n"].astype(np.int32)[columns["row"]],
             "request": categorical_ids(store, columns["i"]),
             "i": columns["i"],
             "tokens": columns["tokens"],

@@ -4,46 +4,29 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from radixflow.trace import frames
 from radixflow.trace.boundaries import Boundaries
 from radixflow.trace.computed import ComputedTokens
-from radixflow.trace.errors import TraceError
+from radixflow.trace.errors import TraceError, TraceReplaced
 from radixflow.trace.files import later_parts, part_path
+from radixflow.trace.parts import PartReader, Progress, existing, read_header
 from radixflow.trace.queues import Queues
 from radixflow.trace.rounds import RoundReader, RoundView
-from radixflow.trace.schema import SCHEMA, AnyRecord, Config, End, Gap, Header
+from radixflow.trace.schema import Config, End, Gap, Header
 from radixflow.trace.segments import Segments
 from radixflow.trace.store import BadRecord, Store
-from radixflow.trace.stream import LineStream
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from radixflow.trace.tree import PrefixTree
-
-Progress = Callable[[int, int], None]
-"""Called with bytes read and bytes to read."""
-
-MAJOR = int(SCHEMA.split(".")[0])
-
-_decoder = msgspec.json.Decoder(AnyRecord)
-_KINDS = {record.__struct_config__.tag for record in AnyRecord.__args__}
-
-
-class _Kind(msgspec.Struct):
-    kind: str = ""
-    schema: str = ""
-
-
-_kind_decoder = msgspec.json.Decoder(_Kind)
 
 
 def open_trace(
@@ -92,28 +75,18 @@ def open_traces(paths: Iterable[str | os.PathLike], progress: Progress | None = 
     return [open_trace(cores[index], progress) for index in sorted(cores)]
 
 
-def read_header(path: str | os.PathLike) -> Header:
-    """Only a trace's first record. Raises TraceError."""
-    stream = LineStream(_existing(Path(path)))
-    blocks = stream.blocks()
-    try:
-        return _header(stream, next(blocks, b""))
-    finally:
-        blocks.close()
-
-
 class Trace:
     """A run's record, in columns. Open one with `open_trace`; `docs/structures.md` describes what it
     offers."""
 
     def __init__(self, paths: list[Path], progress: Progress | None = None):
-        self.path = _existing(paths[0])
+        self.path = existing(paths[0])
         self._later = paths[1:]
-        self._store: Store | None = None
-        self._open(self.path)
+        self._store = Store(read_header(self.path))
+        self._queues = Queues(self._store)
+        self._reader = RoundReader(self._store, self._queues)
+        self._part = PartReader(self.path)
         self._read(progress)
-        if self._store is None:
-            _header(self._stream, b"")
 
     def __repr__(self) -> str:
         state = self.end.reason if self.complete else "no end yet"
@@ -340,170 +313,66 @@ class Trace:
         """
         return self._read(progress)
 
-    def _open(self, path: Path) -> None:
-        self._stream = LineStream(path)
-        self._lines = 0
-        self._part: Header | None = None
-
     def _read(self, progress: Progress | None) -> bool:
-        changed = self._read_file(progress)
+        try:
+            changed = self._read_part(progress)
+        except TraceReplaced:  # deleted as one of too many parts?
+            if self._part.path.exists() or not self._next_part(lost=True):
+                raise
+            changed = True
+            self._read_part(progress)
         while self._next_part():
-            changed = self._read_file(progress) or changed
+            changed = self._read_part(progress) or changed
         if changed:
             self._forget()
         return changed
 
-    def _read_file(self, progress: Progress | None) -> bool:
-        stream = self._stream
+    def _read_part(self, progress: Progress | None) -> bool:
+        part = self._part
         changed = False
-        total = stream.size()
-        if total == stream.offset and stream.offset:
-            return False
-        for block in stream.blocks():
-            self._take(block)
+        for records in part.records(progress):
+            try:
+                self._store.add(records)
+            except BadRecord as error:
+                raise TraceError(f"{part.path}, line {part.line} or later: {error}") from error
             changed = True
-            if progress is not None:
-                progress(stream.offset, max(total, stream.offset))
-        if stream.rest.rstrip().endswith(b"}") and self._is_record(stream.rest):
-            self._take(stream.rest)
-            stream.take_rest()
-            changed = True
-        if stream.damaged and self._store is not None and not any(gap.what == "damaged" for gap in self.gaps):
-            self._store.add([Gap(rounds=0, records=0, what="damaged")])
         return changed
 
-    def _take(self, block: bytes) -> None:
-        if self._part is None:
-            self._part = _header(self._stream, block)
-            if self._store is None:
-                self._store = Store(self._part)
-                self._queues = Queues(self._store)
-                self._reader = RoundReader(self._store, self._queues)
-        try:
-            records = _decoder.decode_lines(block)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            records = list(self._decode_singly(block))
-        try:
-            self._store.add(records)
-        except BadRecord as error:
-            raise TraceError(f"{self._stream.path}: after line {self._lines + 1}: {error}") from error
-        self._lines += block.count(b"\n")
-
-    def _decode_singly(self, block: bytes) -> Iterator[object]:
-        """As decode_lines, but passes over kinds that this version doesn't know and lines that aren't
-        JSON."""
-        for number, line in enumerate(block.split(b"\n"), self._lines + 1):
-            if not line.strip():
-                continue
-            try:
-                yield _decoder.decode(line)
-                continue
-            except msgspec.ValidationError as error:
-                problem = error
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                yield Gap(rounds=0, records=1, what="unreadable")
-                continue
-            try:
-                kind = _kind_decoder.decode(line).kind
-            except msgspec.DecodeError:
-                kind = ""
-            if kind in _KINDS:
-                raise TraceError(f"{self._stream.path}, line {number}: bad `{kind}` record: {problem}")
-
-    def _is_record(self, line: bytes) -> bool:
-        """Whether the last line, which has no newline, is whole nevertheless (a torn one isn't JSON)."""
-        try:
-            msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    def _next_part(self, lost: bool = False) -> bool:
+        """Go on to the next file of a rotated trace, if it is there. lost: this one's rest is gone."""
+        if self.complete:
             return False
-        return True
-
-    def _next_part(self) -> bool:
-        """Go on to the next file of a rotated trace, if it is there."""
-        if self._store is None or self._part is None or self.complete:
-            return False
-        path = self._next_path()
+        path = self._next_path(lost)
         if path is None:
             return False
         try:
             header = read_header(path)
         except TraceError:
             return False  # just being created
-        if (
-            header.id != self.id
-            or header.part <= self._part.part
-            or header.engine_index != self.header.engine_index
-        ):
+        now = self._part.header
+        if (header.id, header.engine_index) != (now.id, now.engine_index) or header.part <= now.part:
             return False
-        if header.part > self._part.part + 1:
+        if header.part > now.part + 1 or (lost and self.end is None):
             self._store.add([Gap(rounds=0, records=0, what="part missing")])
         self._store.end = None
-        self._open(path)
+        self._part = PartReader(path)
         return True
 
-    def _next_path(self) -> Path | None:
+    def _next_path(self, lost: bool) -> Path | None:
         if self._later:
             return self._later.pop(0)
         try:
-            path = part_path(self._stream.path, self._part.part + 1)
+            path = part_path(self._part.path, self._part.header.part + 1)
         except TraceError:
             return None
         if path.exists():
             return path
-        if self.end is None:
+        if self.end is None and not lost:
             return None
-        return next(iter(later_parts(self._stream.path)), None)
+        return next(iter(later_parts(self._part.path)), None)
 
     def _forget(self) -> None:
         """Tables are built again from the grown columns when asked for."""
         for name, kind in vars(type(self)).items():
             if isinstance(kind, cached_property):
                 self.__dict__.pop(name, None)
-
-
-def _existing(path: Path) -> Path:
-    """The path, or the oldest part that is left of a rotated trace whose first files were deleted."""
-    if path.is_dir():
-        raise TraceError(f"{path}: is a directory, expected a trace file (.rft.jsonl or .rft.jsonl.zst)")
-    if not path.exists():
-        parts = later_parts(path)
-        if not parts:
-            raise TraceError(f"{path}: no such file")
-        return parts[0]
-    return path
-
-
-def _header(stream: LineStream, block: bytes) -> Header:
-    """The first record, checked. TraceError where it isn't a header that this version can read."""
-    line = block.split(b"\n", 1)[0]
-    if not line and not block:
-        if stream.damaged:
-            raise TraceError(f"{stream.path}: not a trace: its zstd data is damaged from the start")
-        size = stream.size()
-        if size == 0:
-            raise TraceError(f"{stream.path}: is empty, expected a trace header in its first line")
-        raise TraceError(f"{stream.path}: holds no whole trace header: the file was cut after {size} bytes")
-    try:
-        kind = _kind_decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise TraceError(
-            f'{stream.path}: not a trace: its first line is not a record, expected {{"kind":"trace", ...}}'
-        ) from None
-    if kind.kind != "trace":
-        raise TraceError(f"{stream.path}: not a trace: its first record is `{kind.kind}`, expected `trace`")
-    major = kind.schema.split(".")[0]
-    if not major.isdigit():
-        raise TraceError(f"{stream.path}: its header has schema {kind.schema!r}, expected MAJOR.MINOR")
-    if int(major) != MAJOR:
-        word = "newer" if int(major) > MAJOR else "older"
-        raise TraceError(
-            f"{stream.path}: written with schema {kind.schema}, a {word} major version; "
-            f"this radixflow reads {MAJOR}.x"
-        )
-    try:
-        return _header_decoder.decode(line)
-    except msgspec.DecodeError as error:
-        raise TraceError(f"{stream.path}, line 1: bad `trace` record: {error}") from error
-
-
-_header_decoder = msgspec.json.Decoder(Header)

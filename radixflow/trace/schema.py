@@ -326,6 +326,8 @@ class Gap(Record, tag="gap"):
     last: int = 0
     """First and last round dropped."""
     what: str = "overload"
+    """`overload`, `unreadable`, or `paths`: the tree of prompts was started afresh to bound its memory, so
+    prefixes shared with requests before here no longer show."""
 
 
 class End(Record, tag="end"):

@@ -77,8 +77,8 @@ class LineStream:
                         parts, length = [self._rest], len(self._rest)
                     elif length > MAX_LINE:
                         raise TraceError(
-                            f"{self.path}: not a trace: a line is longer than {MAX_LINE >> 20} MiB, expected one "
-                            "JSON record a line"
+                            f"{self.path}: not a trace: a line is longer than {MAX_LINE >> 20} MiB, "
+                            "expected one JSON record a line"
                         )
                 if self.damaged:
                     break
@@ -142,7 +142,7 @@ class LineStream:
                 self._expanded += len(data)
                 if self._expanded > 2**28 and self._expanded > MAX_EXPANSION * self.offset:
                     raise TraceError(
-                        f"{self.path}: not a trace: its {self.offset:,} bytes expand to over {self._expanded:,}"
+                        f"{self.path}: not a trace: {self.offset:,} bytes expand to over {self._expanded:,}"
                     )
                 if data:
                     yield data

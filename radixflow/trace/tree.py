@@ -166,6 +166,14 @@ class PrefixTree:
         store = self.trace._store
         return not store.header.part and not any(row <= self._row for row in store.gap_rows)
 
+    def knows(self, i: int) -> bool:
+        """Whether request i had arrived by this round (and its record was read)."""
+        return self.trace._store.row_of.get(i, self._arrived) < self._arrived
+
+    def prompt(self, i: int) -> int:
+        """Prompt tokens of request i."""
+        return int(self._requests["prompt"][self.trace._store.row_of[self._known(i)]])
+
     # What is cached
 
     def state(self, node: Node, group: int) -> list[tuple[int, str]]:
@@ -237,6 +245,11 @@ class PrefixTree:
                 break
         return best
 
+    def computed(self, i: int) -> int:
+        """The furthest token of request i, output included, that was computed or found cached by this
+        round."""
+        return int(self._computed[self.trace._store.row_of[self._known(i)]])
+
     def history(self, i: int, group: int, boundary: int) -> list[tuple[int, str, int, int]]:
         """(round, event, request, by) of all that happened to a boundary on i's path up to this round."""
         segments, store = self._segments, self.trace._store
@@ -279,125 +292,11 @@ class PrefixTree:
         more than `max_nodes` nodes, those that nobody holds, waits at or has cached are folded into `folded`
         of the node above.
         """
-        nodes = self.nodes
-        at = {node.id: index for index, node in enumerate(nodes)}
-        on: dict[int, tuple[list[int], list[int]]] = {}
-        for which, numbers in enumerate((self.running, self.waiting)):
-            for i in numbers:
-                for node in self.nodes_of(i):
-                    on.setdefault(at[node.id], ([], []))[which].append(i)
-        shown, folded = self._shown(on, max_nodes)
-        counts = self._request_counts().tolist()
-        runs = {group: self._runs(group, shown) for group in self._boundaries.groups}
-        drawn = []
-        for place, index in enumerate(shown):
-            node = nodes[index]
-            running, waiting = on.get(index, ([], []))
-            drawn.append(
-                {
-                    "id": node.id,
-                    "parent": node.parent,
-                    "stream": node.stream,
-                    "name": node.name,
-                    "start": node.start,
-                    "length": node.length,
-                    "depth": node.depth,
-                    "requests": counts[index],
-                    "running": running,
-                    "waiting": waiting,
-                    "folded": folded.get(index, 0),
-                    "groups": {str(group): of_nodes[place] for group, of_nodes in runs.items()},
-                }
-            )
-        ids = self.trace.ids
-        requests = [
-            {
-                "i": i,
-                "id": ids[i],
-                "state": state,
-                "prompt": int(self._requests["prompt"][self.trace._store.row_of[i]]),
-                "identity": self.identity(i),
-                "ready": self.ready(i),
-                "matched": {str(group): tokens for group, tokens in self.matched(i).items()},
-            }
-            for state, numbers in (("running", self.running), ("waiting", self.waiting))
-            for i in numbers
-            if i in self.trace._store.row_of
-        ]
-        groups = [
-            {"group": g.index, "kind": g.kind, "components": g.components, "block": g.block_size}
-            for g in self._boundaries.groups.values()
-        ]
-        return {
-            "round": self.at_round,
-            "certain": self.certain,
-            "groups": groups,
-            "nodes": drawn,
-            "requests": requests,
-        }
+        from radixflow.trace.tree_drawing import drawing
+
+        return drawing(self, max_nodes)
 
     # Inside
-
-    def _shown(self, on: dict, max_nodes: int | None) -> tuple[list[int], dict[int, int]]:
-        """Indices of the nodes to draw, and how many each folds."""
-        count = len(self.nodes)
-        if max_nodes is None or count <= max_nodes:
-            return list(range(count)), {}
-        parent = self._shape["parent"].tolist()
-        cached = sum(
-            self._count(group, self._status == IS_PUBLISHED) for group in self._boundaries.groups
-        ).tolist()
-        depth = self._shape["begin"].tolist()
-        rank = sorted(range(count), key=lambda index: (index not in on, not cached[index], depth[index]))
-        shown: set[int] = set()
-        for index in rank:
-            if len(shown) >= max_nodes:
-                break
-            while index >= 0 and index not in shown:
-                shown.add(index)
-                index = parent[index]
-        folded: dict[int, int] = {}
-        for index in range(count):
-            if index not in shown:
-                above = parent[index]
-                while above >= 0 and above not in shown:
-                    above = parent[above]
-                folded[above] = folded.get(above, 0) + 1
-        return sorted(shown), folded
-
-    def _request_counts(self) -> np.ndarray:
-        """Per node, how many requests run through it."""
-        segments, stream = self._segments, self._shape["stream"]
-        keys = segments.prompt_keys[segments.prompt_rows < self._arrived]
-        return np.searchsorted(keys, (stream + 1) * WIDE) - np.searchsorted(
-            keys, stream * WIDE + self._shape["end"]
-        )
-
-    def _count(self, group: int, which: np.ndarray) -> np.ndarray:
-        """Per node, how many of its boundaries in a group `which` (a mask over all boundaries) marks."""
-        shape = self._shape
-        before = np.concatenate(([0], np.cumsum(which)))
-        low, high = self._boundaries.slots(group, shape["stream"], shape["begin"], shape["end"])
-        return before[high] - before[low]
-
-    def _runs(self, group: int, shown: list[int]) -> list[list]:
-        """For the nodes with these indices, runs of boundaries with one status: [first, last, status]."""
-        touched = self._count(group, self._status != NEVER).tolist()
-        found: list[list] = []
-        for index in shown:
-            runs: list[list] = []
-            found.append(runs)
-            if touched[index]:
-                node = self.nodes[index]
-                depths, status = self._within(self._stream(node), group, node.depth, node.end)
-                last = NEVER
-                for depth, now in zip(depths.tolist(), status.tolist(), strict=True):
-                    if now != NEVER and now == last:
-                        runs[-1][1] = depth
-                    elif now != NEVER:
-                        runs.append([depth, depth, STATUSES[now]])
-                    last = now
-        return found
 
     def _stream(self, node: Node) -> int:
         return self.trace._store.streams.find(node.stream)
@@ -435,10 +334,10 @@ class PrefixTree:
         return int(depths[run - 1]) if run else 0
 
     def _limit(self, i: int) -> int:
-        return int(self._requests["prompt"][self.trace._store.row_of[self._known(i)]]) - 1
+        return self.prompt(i) - 1
 
     def _known(self, i: int) -> int:
-        if self.trace._store.row_of.get(i, self._arrived) >= self._arrived:
+        if not self.knows(i):
             raise KeyError(f"request {i} hadn't arrived by round {self.at_round}")
         return i
 

@@ -58,6 +58,21 @@ function decodeWindow(w) {
     if (!out.parked.has(round)) out.parked.set(round, []);
     out.parked.get(round).push({ request, producer, boundary, parked: kept === 1 });
   }
+  // Runs that go on with the same request, so that a stay reads as one bar: index of the run before.
+  const runs = out.cells.length / 6;
+  const endsAt = new Map();
+  out.before = new Int32Array(runs).fill(-1);
+  out.after = new Uint8Array(runs);
+  for (let k = 0; k < runs; k++) {
+    const [row, first, span, kind, request] = out.cells.subarray(6 * k, 6 * k + 5);
+    if (out.classes[kind] !== "visit") continue;
+    const previous = endsAt.get(row);
+    if (previous !== undefined && out.cells[6 * previous + 1] + out.cells[6 * previous + 2] === first && out.cells[6 * previous + 4] === request) {
+      out.before[k] = previous;
+      out.after[previous] = 1;
+    }
+    endsAt.set(row, k);
+  }
   // Lowest empty row of each round: where the scan's mark goes.
   out.lowest = new Int16Array(w.last - w.first + 1).fill(w.S);
   for (let k = 0; k < out.cells.length; k += 6) {
@@ -400,6 +415,7 @@ export function createTimeline(element, options = {}) {
   let animation = 0;
   let area = null;
   let shownClasses = "";
+  let extent = 0; // rounds that the longest of the runs shown together has
 
   // -- geometry
 
@@ -422,14 +438,15 @@ export function createTimeline(element, options = {}) {
   const roundAt = (x) => scale.from(view[0] + ((x - area.rows.x) / area.rows.w) * (view[1] - view[0]));
   const rowHeight = () => area.rows.h / S();
   const rowY = (row) => area.rows.y + area.rows.h - (row + 1) * rowHeight();
-  const full = () => [scale.to(1), scale.to(total() + 1)];
+  const reach = () => Math.max(total(), extent);
+  const full = () => [scale.to(1), scale.to(reach() + 1)];
   const snap = (x) => Math.round(x * self.scale) / self.scale;
   const visible = () => [clamp(Math.floor(scale.from(view[0])), 1, Math.max(1, total())), clamp(Math.ceil(scale.from(view[1])) - 1, 1, Math.max(1, total()))];
   const columnWidth = () => area.rows.w / Math.max(1e-9, scale.from(view[1]) - scale.from(view[0]));
 
   function limit([a, b]) {
     const [low, high] = full();
-    const least = Math.min(high - low, ((high - low) / Math.max(1, total())) * 3);
+    const least = Math.min(high - low, ((high - low) / Math.max(1, reach())) * 3);
     const span = clamp(b - a, least, high - low);
     const middle = (a + b) / 2;
     const start = clamp(middle - span / 2, low, high - span);
@@ -442,8 +459,10 @@ export function createTimeline(element, options = {}) {
     clearTimeout(wantTimer);
     wantTimer = setTimeout(wantData, 50);
     if (quiet) return;
+    const range = () => ({ first: scale.from(view[0]), last: scale.from(view[1]) - 1 });
+    options.onPan?.(range());
     clearTimeout(viewTimer);
-    viewTimer = setTimeout(() => options.onView?.({ first: scale.from(view[0]), last: scale.from(view[1]) - 1 }), 200);
+    viewTimer = setTimeout(() => options.onView?.(range()), 200);
   }
 
   function moveView(next, quiet) {
@@ -524,8 +543,9 @@ export function createTimeline(element, options = {}) {
       return;
     }
     ctx.fillStyle = paint.sunken;
-    ctx.fillRect(rows.x, rows.y, rows.w, rows.h);
-    ctx.fillRect(tokens.x, tokens.y, tokens.w, tokens.h);
+    const until = clamp(X(total() + 1), rows.x, rows.x + rows.w) - rows.x;
+    ctx.fillRect(rows.x, rows.y, until, rows.h);
+    ctx.fillRect(tokens.x, tokens.y, until, tokens.h);
     const classes = new Set();
     ctx.save();
     ctx.beginPath();
@@ -562,6 +582,12 @@ export function createTimeline(element, options = {}) {
   }
 
   // Few tokens, a decode say, leave a cell pale; a prefill that fills much of T makes it strong.
+  const grounds = new Map();
+  function ground(colour, tokens, faded) {
+    const key = ((colour[0] * 3 + colour[1]) * 2 ** 24 + tokens) * 2 + (faded ? 1 : 0);
+    if (!grounds.has(key)) grounds.set(key, mix(self.paint.fill(colour), self.paint.panel, faded ? 0.78 : paleness(tokens)));
+    return grounds.get(key);
+  }
   const paleness = (tokens) => 0.42 * (1 - Math.min(1, 2.4 * Math.sqrt(tokens / T())));
 
   function drawBins(ctx, a, b, classes) {
@@ -604,10 +630,9 @@ export function createTimeline(element, options = {}) {
   function drawCells(ctx, w, a, b, classes) {
     const { rows, tokens } = area;
     const { paint } = self;
-    const x0 = X(a);
-    const x1 = X(b + 1);
-    ctx.fillStyle = paint.sunken;
-    ctx.fillRect(x0, 0, x1 - x0, AXIS + area.marks.h);
+    const xs = Float64Array.from({ length: b - a + 2 }, (_, k) => X(a + k));
+    const x0 = xs[0];
+    const x1 = xs[b - a + 1];
     ctx.fillStyle = paint.panel;
     ctx.fillRect(x0, 0, x1 - x0, rows.y);
     ctx.fillStyle = paint.sunken;
@@ -628,9 +653,9 @@ export function createTimeline(element, options = {}) {
       const row = cells[k];
       const name = w.classes[cells[k + 3]];
       const request = cells[k + 4];
-      const left = X(first);
-      const right = X(last + 1);
-      const item = { w, row, first, last, kind: w.kinds[cells[k + 3]], name, request, tokens: cells[k + 5], x: left, y: rowY(row) + gapY / 2, width: Math.max(0.8, right - left - gapX), height: h - gapY };
+      const left = xs[first - a];
+      const right = xs[last + 1 - a];
+      const item = { w, run: k / 6, row, first, last, kind: w.kinds[cells[k + 3]], name, request, tokens: cells[k + 5], x: left, y: rowY(row) + gapY / 2, width: Math.max(0.8, right - left - gapX), height: h - gapY };
       drawn.push(item);
       classes.add(name);
       if (name === "visit") {
@@ -644,17 +669,14 @@ export function createTimeline(element, options = {}) {
       }
       labels.push(item);
     }
-    // Within a stay the columns close up, so that a request reads as one bar.
     const dim = selection !== null;
     const chosen = (item) => item.request >= 0 && w.requests[item.request].id === selection;
-    const byRow = new Map();
-    for (const item of drawn) if (item.w === w) byRow.set(item.row * 4096 + (item.first - a), item);
     for (const [name, items] of empties) {
       const rects = [];
       for (const item of items) {
         // Each empty slot of each round is its own slot, also where a run holds many.
         if (width >= 6 && item.last > item.first && name !== "resident")
-          for (let n = item.first; n <= item.last; n++) rects.push([X(n), item.y, X(n + 1) - X(n) - gapX, item.height]);
+          for (let n = item.first; n <= item.last; n++) rects.push([xs[n - a], item.y, xs[n + 1 - a] - xs[n - a] - gapX, item.height]);
         else rects.push([item.x, item.y, item.width, item.height]);
       }
       hatched(ctx, name, rects, width >= 8 && h >= 8 && name !== "idle" && name !== "unprobed");
@@ -663,24 +685,22 @@ export function createTimeline(element, options = {}) {
     for (const items of visits.values()) {
       const colour = w.requests[items[0].request].colour;
       for (const item of items) {
-        const next = byRow.get(item.row * 4096 + (item.last + 1 - a));
-        const joined = next && next.name === "visit" && next.request === item.request;
-        const wide = joined ? X(item.last + 1) - item.x : item.width;
+        const joined = w.after[item.run] && item.last < b;
+        const wide = joined ? xs[item.last + 1 - a] - item.x : item.width;
         const faded = dim && !chosen(item);
-        ctx.fillStyle = item.base = mix(paint.fill(colour), paint.panel, faded ? 0.78 : paleness(item.tokens));
+        ctx.fillStyle = item.base = ground(colour, item.tokens, faded);
         if (radius) (box(ctx, item.x, item.y, wide, item.height, radius), ctx.fill());
         else ctx.fillRect(item.x, item.y, wide, item.height);
         const part = Math.min(1, item.tokens / T()) * item.height;
         if (part >= 0.75) {
           ctx.fillStyle = faded ? mix(paint.gauge(colour), paint.sunken, 0.6) : paint.gauge(colour);
-          ctx.save();
-          if (radius) (box(ctx, item.x, item.y, wide, item.height, radius), ctx.clip());
+          if (radius) (ctx.save(), box(ctx, item.x, item.y, wide, item.height, radius), ctx.clip());
           ctx.fillRect(item.x, item.y + item.height - part, wide, part);
           if (part >= 3 && item.height >= 10) {
             ctx.fillStyle = faded ? mix(paint.strong(colour), paint.sunken, 0.6) : paint.strong(colour);
             ctx.fillRect(item.x, item.y + item.height - part, wide, 1.5);
           }
-          ctx.restore();
+          if (radius) ctx.restore();
         }
         if (chosen(item)) {
           ctx.strokeStyle = paint.select;
@@ -690,19 +710,19 @@ export function createTimeline(element, options = {}) {
         }
       }
     }
-    if (h >= 15) cellLabels(ctx, w, labels, byRow, a, h, gapX, dim, chosen);
-    drawTokens(ctx, w, a, b, gapX, dim, chosen);
+    if (h >= 15) cellLabels(ctx, w, labels, a, h, gapX, dim, chosen);
+    drawTokens(ctx, w, a, b, xs, gapX, dim, chosen);
     drawMarks(ctx, w, a, b, gapX);
   }
 
-  function cellLabels(ctx, w, items, byRow, a, h, gapX, dim, chosen) {
+  function cellLabels(ctx, w, items, a, h, gapX, dim, chosen) {
     const { paint } = self;
     const size = clamp(Math.round(h * 0.36), MIN_TEXT, 19);
     ctx.textBaseline = "middle";
     for (const item of items) {
       if (item.request < 0 && item.name === "idle") continue;
-      const before = byRow.get(item.row * 4096 + (item.first - 1 - a));
-      if (item.name === "visit" && before && before.request === item.request && before.name === "visit" && item.first !== a && item.tokens <= before.tokens) continue;
+      const before = w.before[item.run];
+      if (before >= 0 && item.first !== a && item.tokens <= w.cells[6 * before + 5]) continue;
       const visit = item.name === "visit" || item.name === "resident";
       const runs = visit ? [[item.x, item.width]] : [];
       if (!visit) for (let n = item.first; n <= item.last; n++) runs.push([X(n), X(n + 1) - X(n) - gapX]);
@@ -738,7 +758,7 @@ export function createTimeline(element, options = {}) {
     ctx.textBaseline = "alphabetic";
   }
 
-  function drawTokens(ctx, w, a, b, gapX, dim, chosen) {
+  function drawTokens(ctx, w, a, b, xs, gapX, dim, chosen) {
     const { tokens } = area;
     const { paint } = self;
     const stacks = new Float64Array(b - a + 1);
@@ -754,8 +774,8 @@ export function createTimeline(element, options = {}) {
           small[n - a] += h;
           continue;
         }
-        const x = X(n);
-        const width = Math.max(0.8, X(n + 1) - x - gapX);
+        const x = xs[n - a];
+        const width = Math.max(0.8, xs[n + 1 - a] - x - gapX);
         const y = tokens.y + tokens.h - stacks[n - a] - h;
         ctx.fillRect(x, y, width, h > 5 && width > 5 ? h - 1 : h);
         stacks[n - a] += h;
@@ -849,20 +869,23 @@ export function createTimeline(element, options = {}) {
     ctx.fillStyle = paint.text_soft;
     ctx.strokeStyle = paint.line;
     ctx.lineWidth = 1;
-    // Rounds, or seconds, along the top.
+    // Rounds, or seconds, along the top; the cursor's round stands there as a label of its own.
+    const pill = (X(cursor) + X(cursor + 1)) / 2;
+    const taken = textWidth(ctx, count(cursor)) / 2 + 14;
     ctx.textAlign = "center";
     const span = view[1] - view[0];
     if (axis === "round") {
       const [a, b] = visible();
       const step = Math.max(1, niceStep((span / rows.w) * 56));
-      for (let n = Math.ceil(a / step) * step || step; n <= b; n += step) tick((X(n) + X(n + 1)) / 2, count(n), n);
-      if (step > 1 && a === 1) tick((X(1) + X(2)) / 2, "1", 1);
+      for (let n = Math.ceil(a / step) * step || step; n <= b; n += step) tick((X(n) + X(n + 1)) / 2, count(n));
+      if (step > 1 && a === 1) tick((X(1) + X(2)) / 2, "1");
     } else {
       const step = niceStep((span / rows.w) * 74);
-      for (let t = Math.ceil(view[0] / step) * step; t <= view[1]; t += step) tick(rows.x + ((t - view[0]) / span) * rows.w, seconds(t, step), null);
+      for (let t = Math.ceil(view[0] / step) * step; t <= view[1]; t += step) tick(rows.x + ((t - view[0]) / span) * rows.w, seconds(t, step));
     }
-    function tick(x, text, n) {
-      if (x < rows.x || x > rows.x + rows.w || (n !== null && n === cursor)) return;
+    function tick(x, text) {
+      const half = textWidth(ctx, text) / 2;
+      if (x - half < rows.x - 6 || x > rows.x + rows.w || Math.abs(x - pill) < taken + half) return;
       ctx.fillText(text, x, 16);
     }
     ctx.textAlign = "right";
@@ -910,7 +933,7 @@ export function createTimeline(element, options = {}) {
     ctx.fillStyle = paint.sunken;
     ctx.fillRect(strip.x, strip.y, strip.w, strip.h);
     if (!overview?.levels.length) return;
-    const perRound = strip.w / total();
+    const perRound = strip.w / reach();
     const level = overview.levels.find((l) => l.bin * perRound >= 0.6) || overview.levels.at(-1);
     const rowsH = strip.h - 15;
     const avoidable = [];
@@ -1023,7 +1046,7 @@ export function createTimeline(element, options = {}) {
       if (!target) continue;
       const x0 = chip.x + 11;
       const y0 = chip.y + chip.height - 3;
-      const x1 = Math.min(X(cursor + 1), area.rows.x + area.rows.w) - 13;
+      const x1 = (Math.max(X(cursor), area.rows.x) + Math.min(X(cursor + 1), area.rows.x + area.rows.w)) / 2;
       const y1 = target.y + target.height / 2;
       if (x1 - X(cursor) < 40) continue;
       ctx.strokeStyle = paint.slots.blocked.ink;
@@ -1031,7 +1054,7 @@ export function createTimeline(element, options = {}) {
       ctx.lineWidth = 2;
       ctx.beginPath();
       ctx.moveTo(x0, y0);
-      ctx.bezierCurveTo(x0, y0 + 30, x1 + 6, y0 + 6, x1, y1 - 7);
+      ctx.bezierCurveTo(x0, y0 + 26, x1, y0 + 4, x1, y1 - 7);
       ctx.stroke();
       ctx.beginPath();
       ctx.moveTo(x1, y1);
@@ -1116,7 +1139,8 @@ export function createTimeline(element, options = {}) {
     const { rows, strip, tokens, marks } = area;
     if (x >= strip.x && x <= strip.x + strip.w && y >= strip.y - 6) return { part: "overview", round: clamp(Math.floor(scale.from(stripU(x))), 1, total()) };
     if (x < rows.x || x > rows.x + rows.w) return null;
-    const round = clamp(Math.floor(roundAt(x) + 1e-9), 1, total());
+    const round = Math.floor(roundAt(x) + 1e-9);
+    if (round < 1 || round > total()) return null;
     const chip = y >= marks.y && y < rows.y ? chips.find((c) => x >= c.x && x <= c.x + c.width) : null;
     if (chip) return { part: "mark", round: chip.round, marks: marksOf(chip.round), request: chip.request !== undefined ? named(chip.w, chip.request) : null };
     if (y < rows.y) return { part: "axis", round };
@@ -1373,7 +1397,10 @@ export function createTimeline(element, options = {}) {
   self.stage.addEventListener("pointerleave", onLeave);
   self.stage.addEventListener("wheel", onWheel, { passive: false });
   self.stage.addEventListener("dblclick", (event) => area && self.at(event)[1] < area.strip.y - 6 && zoom(0.4, self.at(event)[0]));
-  self.themed = () => (shownClasses = "");
+  self.themed = () => {
+    shownClasses = "";
+    grounds.clear();
+  };
   self.resized = () => {
     layout();
     clearTimeout(wantTimer);
@@ -1420,6 +1447,12 @@ export function createTimeline(element, options = {}) {
     setSelection: (id) => choose(id ?? null, false),
     setView: (first, last) => applyView([scale.to(first), scale.to(last + 1)], true),
     setTheme: self.setTheme,
+    setExtent(rounds) {
+      if (rounds === extent) return;
+      const wholeRun = view[0] <= full()[0] && view[1] >= full()[1];
+      extent = rounds;
+      applyView(wholeRun ? full() : view, true);
+    },
     setAxis(name) {
       if (name === axis || !overview?.levels.length) return;
       const [a, b] = view.map((u) => scale.from(u));
@@ -1564,7 +1597,7 @@ export function createTree(element, options = {}) {
     const h = node.height * rowHeight() - 3;
     if (y > self.height || y + h < AXIS || x > self.width || x + w < 0) return;
     const chosen = selection !== null && node.ids.includes(selection);
-    const ground = node.folded ? paint.slots.other.back : mix(paint.fill(node.colour), paint.panel, selection !== null && !chosen ? 0.86 : node.live ? 0.4 : 0.7);
+    const ground = node.folded ? paint.slots.other.back : mix(paint.fill(node.colour), paint.panel, selection !== null && !chosen ? 0.86 : node.computed ? 0.32 : 0.74);
     drawn.push({ node, x, y, w, h });
     ctx.fillStyle = ground;
     box(ctx, x, y, w, h, w > 10 ? 4 : 0);
@@ -1574,7 +1607,7 @@ export function createTree(element, options = {}) {
       ctx.fill();
     } else {
       ctx.fillStyle = paint.strong(node.colour);
-      ctx.globalAlpha = node.live ? 1 : 0.45;
+      ctx.globalAlpha = node.computed ? 1 : 0.5;
       ctx.fillRect(x, y + 2, Math.min(3, w), h - 4);
       ctx.globalAlpha = 1;
     }
@@ -2106,6 +2139,8 @@ export function createPlayer(element, options = {}) {
       title: options.labels?.[k] ?? true,
       onCursor: (n) => ((shown = k), move(n)),
       onSelect: (id) => select(id, true),
+      // Runs under one another show the same rounds.
+      onPan: ({ first, last }) => timelines.forEach((other, j) => j !== k && other.setView(first, last)),
       onWindow: (range) => options.onWindow?.(range, k),
       onPlay: () => (playing ? pause() : play()),
     }),
@@ -2195,6 +2230,7 @@ export function createPlayer(element, options = {}) {
       totals[run] = overview.num_rounds;
       total = Math.max(1, ...totals);
       timelines[run].setOverview(overview);
+      for (const timeline of timelines) timeline.setExtent(total);
       show();
       askTree();
     },

@@ -113,7 +113,7 @@ def save_workload(workload: Workload, path: str | Path) -> None:
 def _written(workload: Workload) -> Iterator[str]:
     header: dict[str, Any] = {"kind": "workload", "schema": SCHEMA, "name": workload.name}
     header |= {key: value for key in ("note", "source") if (value := getattr(workload, key))}
-    if engine := workload.engine.given():
+    if engine := workload.simulated_engine.given():
         header["engine"] = engine
     yield _line(header)
     for request in _whole_texts(workload):

@@ -77,15 +77,16 @@ def four_branch(
     return Workload(
         name="four-branch",
         note=f"{documents} documents, {questions} questions each, four branches a question, {order} order",
-        engine=engine or HYBRID,
+        engine=engine or BUDGETS,
+        layout=LAYOUT,
         requests=requests,
     )
 
 
-HYBRID = EngineOptions(
-    block_size=528, num_blocks=2670, state_groups=3, max_num_seqs=16, max_num_batched_tokens=8192
-)
-"""Blocks, groups and pool as of Qwen3.5-9B on one 80 GB GPU, with a small row budget."""
+BUDGETS = EngineOptions(max_num_seqs=16, max_num_batched_tokens=8192)
+"""A small row budget and the paper's token budget."""
+LAYOUT = EngineOptions(block_size=528, num_blocks=2670, state_groups=3)
+"""Blocks, groups and pool as of Qwen3.5-9B on one 80 GB GPU."""
 
 
 def branches(

@@ -82,10 +82,15 @@ def _first(label: str, span: int) -> int:
     return (start + int(digits or 0)) % span
 
 
-def segment_tokens(segments: Sequence[tuple[str, int]], vocab_size: int) -> list[int]:
-    """The segments' streams one after another."""
+def segment_array(segments: Sequence[tuple[str, int]], vocab_size: int = DEFAULT_VOCAB_SIZE) -> np.ndarray:
+    """The segments' streams one after another; int32, read-only where it is one segment."""
     parts = [_CACHE.prefix(label, n, vocab_size) for label, n in segments]
-    return (parts[0] if len(parts) == 1 else np.concatenate(parts)).tolist()
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def segment_tokens(segments: Sequence[tuple[str, int]], vocab_size: int) -> list[int]:
+    """The same as a list of token ids."""
+    return segment_array(segments, vocab_size).tolist()
 
 
 def text_tokens(text: str | tuple[str, ...] | None, tokenizer: Tokenizer) -> list[int]:

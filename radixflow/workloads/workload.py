@@ -64,9 +64,17 @@ class Workload(msgspec.Struct, kw_only=True):
     source: str = ""
     """Where it comes from: a public report, a data set."""
     engine: EngineOptions = EngineOptions()
+    layout: EngineOptions = EngineOptions()
+    """Cache layout for the simulated engine where neither `engine` nor anybody else states one: an
+    import says nothing of blocks. A real model brings its own."""
     requests: list[WorkloadRequest] = []
     tokenizer: Tokenizer = BYTES
     """Turns `text` into tokens. Not part of the file."""
+
+    @property
+    def simulated_engine(self) -> EngineOptions:
+        """What the simulated engine is told: `engine`, over `layout`."""
+        return EngineOptions(**(self.layout.given() | self.engine.given()))
 
     @property
     def has_clock(self) -> bool:

@@ -13,14 +13,17 @@ earlier ones explain, the later ones aren't asked about:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from radixflow.analysis.findings.evidence import Evidence
+from radixflow.analysis.findings.fates import Fates
 from radixflow.analysis.findings.lookups import Lookup
 from radixflow.analysis.findings.publications import ChunkEnds, Publications
-from radixflow.analysis.findings.ways import Followers, Ways
-from radixflow.analysis.places import CacheHistory
+from radixflow.analysis.findings.ways import Followers
+from radixflow.analysis.places import Place
 
 _DEEPEST = 512
 """Boundaries below a match that are asked after, from the deepest on."""
@@ -34,8 +37,8 @@ class Cold:
     lookup: Lookup
     tokens: int
     """Computed again for this reason."""
-    subject: tuple
-    """Those with the same code and subject are one finding."""
+    place: Place | None
+    """Where the reuse should have begun; those with the same code and place tell one story."""
     facts: dict = field(default_factory=dict)
 
 
@@ -48,12 +51,21 @@ class Mechanisms:
         self._block = config.block_size
         self._drafts = config.spec_tokens > 0
         self._sparse = config.retention_interval is not None
-        self._ways = Ways(trace)
+        self._ways = evidence.ways
         self._published = Publications(trace, self._ways)
         self._chunk_ends = ChunkEnds(trace)
-        self._followers = Followers(trace, self._ways)
-        self._prompt = dict(zip(trace.requests.index.tolist(), trace.requests["prompt"].tolist(), strict=True))
-        self._lost: list[tuple[Lookup, int, int]] = []
+        self._prompt = dict(
+            zip(trace.requests.index.tolist(), trace.requests["prompt"].tolist(), strict=True)
+        )
+        self._lost: list[tuple[Lookup, int]] = []
+        self._admitted: dict[int, list[int]] = defaultdict(list)
+        """Round -> those it admitted, in native order."""
+        for n, i in zip(trace.admissions["round"].tolist(), trace.admissions["i"].tolist(), strict=True):
+            self._admitted[n].append(i)
+
+    @cached_property
+    def _followers(self) -> Followers:
+        return Followers(self._trace, self._ways)
 
     def of(self, lookups: list[Lookup]) -> list[Cold]:
         """Every look-up that has one, in order."""
@@ -74,11 +86,11 @@ class Mechanisms:
             yield from self._short(look)
         elif look.prompt == block and look.shared >= block:
             place = self._ways.of(look.i).at(block)
-            yield Cold("block_aligned_prompt", look, block, (place,), {"blocks": 1, "shared": look.shared})
+            yield Cold("block_aligned_prompt", look, block, place, {"blocks": 1, "shared": look.shared})
         elif self._drafts and not usable and min(look.shared, look.prompt - 1) >= block:
             place = self._ways.of(look.i).at(block)
             facts = {"matched": 0, "state_at": block, "shared": look.shared}
-            yield Cold("draft_backoff", look, block, (place,), facts)
+            yield Cold("draft_backoff", look, block, place, facts)
         elif usable > look.ready:
             yield from self._lower_than(look, usable)
 
@@ -90,15 +102,19 @@ class Mechanisms:
             limit = max(limit - self._block, 0) if self._drafts else limit
             for depth in self._boundaries(best[0], limit):
                 reached = self._chunk_ends.before(q, self._trace.num_rounds + 1)
-                if reached and reached[-1] >= depth and self._published.complete_later(q, depth, look.round, q):
+                if reached and reached[-1] >= depth and self._published.leaves(q, depth, look.round):
                     best = (depth, q)
                     break
         depth, q = best
         if q < 0:
             return None
         done = [end for end in self._chunk_ends.before(q, look.round) if end < depth]
-        facts = {"producer": self._trace.ids[q], "boundary": depth, "computed_by_then": done[-1] if done else 0}
-        return Cold("reuse_forgone", look, depth - look.ready, (self._ways.of(q).at(depth),), facts)
+        facts = {
+            "producer": self._trace.ids[q],
+            "boundary": depth,
+            "computed_by_then": done[-1] if done else 0,
+        }
+        return Cold("reuse_forgone", look, depth - look.ready, self._ways.of(q).at(depth), facts)
 
     def _boundaries(self, low: int, high: int) -> range:
         """Block boundaries in (low, high], deepest first."""
@@ -114,17 +130,17 @@ class Mechanisms:
             "with": self._trace.ids[look.longest_with],
         }
         place = self._ways.of(look.i).at(look.longest)
-        yield Cold("prefix_shorter_than_block", look, look.longest, (place,), facts)
+        yield Cold("prefix_shorter_than_block", look, look.longest, place, facts)
 
     def _lower_than(self, look: Lookup, usable: int) -> Iterator[Cold]:
         """It resumed lower than what others had computed."""
         for depth in self._boundaries(look.ready, usable):
             if self._published.complete_before(look.i, depth, look.round):
-                self._lost.append((look, depth, usable))  # it existed, so it was lost again
+                self._lost.append((look, depth))  # it existed, so it was lost again
                 return
         match = min(look.matched, usable)
         if match <= look.ready:
-            self._lost.append((look, usable, usable))
+            self._lost.append((look, usable))
             return
         yield from self._never_kept(look, match)
 
@@ -139,11 +155,11 @@ class Mechanisms:
                 backed_off = max(prompt // block * block - block, 0)
                 if (match == backed_off and match in ends) or match + block in kept:
                     facts = {"matched": match, "state_at": match + block, "left_by": self._trace.ids[q]}
-                    yield Cold("draft_backoff", look, match - look.ready, (place,), facts)
+                    yield Cold("draft_backoff", look, match - look.ready, place, facts)
                     return
             elif prompt % block == 0 and match == prompt - block and match not in ends:
                 facts = {"blocks": prompt // block, "matched": match, "left_by": self._trace.ids[q]}
-                yield Cold("block_aligned_prompt", look, match - look.ready, (place,), facts)
+                yield Cold("block_aligned_prompt", look, match - look.ready, place, facts)
                 return
         yield from self._kept_elsewhere(look, match, place)
 
@@ -153,7 +169,11 @@ class Mechanisms:
         dropped: dict[int, list[int]] = {}
         for q in look.through:
             own, way = self._published.kept(q, n), self._ways.of(q)
-            ends = [end for end in self._chunk_ends.before(q, n) if not end % self._block and end <= self._prompt.get(q, 0)]
+            ends = [
+                end
+                for end in self._chunk_ends.before(q, n)
+                if not end % self._block and end <= self._prompt.get(q, 0)
+            ]
             kept[q] = [depth for depth in own if way.at(depth) is not None]
             dropped[q] = [end for end in ends if end not in own and end > look.ready]
         lost = match - look.ready
@@ -169,7 +189,7 @@ class Mechanisms:
                     "kept": kept[best],
                     "dense_would_give": inside[best],
                 }
-                yield Cold("sparse_retention", look, lost, (place,), facts)
+                yield Cold("sparse_retention", look, lost, place, facts)
         keepers = [q for q, depths in kept.items() if depths]
         if keepers and all(self._unique(q, kept[q], look, match) for q in keepers):
             q = keepers[0]
@@ -179,7 +199,7 @@ class Mechanisms:
                 "left_by": ids[q],
                 "states_at": kept[q],
             }
-            yield Cold("checkpoint_in_unique_tokens", look, lost, (place,), facts)
+            yield Cold("checkpoint_in_unique_tokens", look, lost, place, facts)
 
     def _unique(self, q: int, depths: list[int], look: Lookup, match: int) -> bool:
         """Whether all that q kept lies past the match, in tokens that nobody else's prompt has."""
@@ -190,48 +210,50 @@ class Mechanisms:
 
     def _evictions(self) -> dict[int, list[Cold]]:
         """For look-ups that found less than had been published: who evicted it, and when."""
-        wanted = set()
-        for look, depth, _ in self._lost:
-            wanted.add((look.i, depth))
-            wanted.update((look.i, kv) for kv in self._missing_kv(look, depth))
-        history = CacheHistory(self._trace, wanted)
-        groups = {group.index: group for group in self._trace.config.groups}
+        wanted = [
+            self._ways.of(look.i).at(b) for look, depth in self._lost for b in self._needed(look, depth)
+        ]
+        fates = Fates(self._trace, self._ways, wanted)
         found: dict[int, list[Cold]] = {}
-        for look, depth, usable in self._lost:
-            lost = self._last_eviction(history, groups, look, depth)
-            if lost is None:
-                continue
-            event, group, boundary = lost
-            began = look.queued_from
-            waiting = began is not None and began < look.round and event.round >= began
-            by = self._trace.ids[event.by] if event.by >= 0 else None
-            facts = {
-                "boundary": boundary,
-                "group": group,
-                "component": groups[group].kind,
-                "evicted_in_round": event.round,
-                "evicted_by": by,
-                "cache_reset": event.event == "cleared",
-                "waiting_since_round": began,
-            }
-            code = "cache_decayed_while_waiting" if waiting else "state_evicted"
-            cold = Cold(code, look, depth - look.ready, (event.by if by else -1,), facts)
-            found.setdefault(look.i, []).append(cold)
+        for look, depth in self._lost:
+            cold = self._eviction(fates, look, depth)
+            if cold is not None:
+                found.setdefault(look.i, []).append(cold)
         return found
 
-    def _missing_kv(self, look: Lookup, depth: int) -> range:
-        return range(depth, max(look.matched, depth - _DEEPEST * self._block), -self._block)
+    def _needed(self, look: Lookup, depth: int) -> list[int]:
+        """Boundaries whose entries decided the look-up: the first that attention had lost, and the
+        state's."""
+        kv = look.matched + self._block * (2 if self._drafts else 1)
+        return [depth] if look.matched >= depth else [min(kv, depth), depth]
 
-    def _last_eviction(self, history, groups, look: Lookup, depth: int):
-        """The latest loss before the look-up that kept it from resuming at `depth`."""
-        latest = None
-        for boundary in {depth, *self._missing_kv(look, depth)}:
-            for group, events in history.of(look.i, boundary).items():
-                if groups[group].kind != "full_attention" and boundary != depth:
+    def _eviction(self, fates: Fates, look: Lookup, depth: int) -> Cold | None:
+        """The first entry on the way to `depth` that had been published and was gone; None where none is
+        known."""
+        order = self._admitted[look.round]
+        later = order[order.index(look.i) :] if look.i in order else [look.i]
+        for boundary in self._needed(look, depth):
+            for group in fates.groups.values():
+                attention = group.kind == "full_attention"
+                if not attention and boundary != depth:
                     continue
-                before = [e for e in events if e.round < look.round or e.round == look.round and e.event != "published"]
-                if before and before[-1].event != "published":
-                    event = before[-1]
-                    if latest is None or (event.round, boundary) > (latest[0].round, latest[2]):
-                        latest = (event, group, boundary)
-        return latest
+                event = fates.last(look.i, boundary, group.index, look.round, later)
+                if event is not None and event.event != "published":
+                    return self._lost_entry(look, depth, boundary, group, event)
+        return None
+
+    def _lost_entry(self, look: Lookup, depth: int, boundary: int, group, event) -> Cold:
+        began = look.queued_from
+        waiting = began is not None and began < look.round and event.round >= began
+        facts = {
+            "resumable": depth,
+            "boundary": boundary,
+            "group": group.index,
+            "component": group.kind,
+            "evicted_in_round": event.round,
+            "evicted_by": self._trace.ids[event.by] if event.by >= 0 else None,
+            "cache_reset": event.event == "cleared",
+            "waiting_since_round": began,
+        }
+        code = "cache_decayed_while_waiting" if waiting else "state_evicted"
+        return Cold(code, look, depth - look.ready, self._ways.of(look.i).at(depth), facts)

@@ -23,9 +23,16 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         visits = evidence.trace.visits
         names = evidence.names(visits.loc[visits["round"].isin(own["round"]), "i"].tolist())
         message = (
-            f"{counted(len(own), 'store event')} of cache group {group} announced {tokens:,} tokens with {hashes} block "
-            f"hashes, which stand for {hashes * blocks[group]:,}. Whoever rebuilds the cache from the events' token counts "
-            f"gets wrong positions; the trace's own records are right. In the batch then: {listed(names)}."
+            f"{counted(len(own), 'store event')} of cache group {group} announced {tokens:,} tokens with "
+            f"{hashes} block hashes, which stand for {hashes * blocks[group]:,}. Whoever rebuilds the cache "
+            "from the events' token counts gets wrong positions; the trace's own records are right. In the "
+            f"batch then: {listed(names)}."
         )
-        facts = {"group": int(group), "events": len(own), "tokens": tokens, "hashes": hashes, "block": blocks[group]}
+        facts = {
+            "group": int(group),
+            "events": len(own),
+            "tokens": tokens,
+            "hashes": hashes,
+            "block": blocks[group],
+        }
         yield Finding("cache_event_mismatch", WARNING, names, rounds, message, facts)

@@ -9,6 +9,7 @@ from functools import cached_property
 import pandas as pd
 
 from radixflow.analysis.findings.lookups import Lookup, lookups
+from radixflow.analysis.findings.ways import Ways
 from radixflow.analysis.waits import Ledger
 
 
@@ -51,6 +52,7 @@ class Evidence:
     def __init__(self, trace):
         self.trace = trace
         self.config = trace.config
+        self.ways = Ways(trace)
         self.seen = Seen()
 
     @cached_property
@@ -66,7 +68,7 @@ class Evidence:
     @cached_property
     def lookups(self) -> list[Lookup]:
         """One for each first admission, in order: what the cache had, and what it could have had."""
-        return lookups(self.trace, self.queued_from)
+        return lookups(self.trace, self.ways, self.queued_from)
 
     def queued_from(self, i: int) -> int | None:
         """The first round whose scan could have reached request i; None where none did."""

@@ -41,10 +41,12 @@ def _starvation(evidence: Evidence) -> Iterator[Finding]:
     for period, overtaken in sorted(found, key=lambda pair: pair[0].i):
         name, first = trace.ids[period.i], int(line.first[period.enter])
         last = int(line.last[period.leave - 1])
-        ended = {"selected": "", "finished": " and left unserved", "waiting": " and waits still"}[period.outcome]
+        ended = {"selected": "", "finished": " and left unserved", "waiting": " and waits still"}[
+            period.outcome
+        ]
         message = (
-            f"{name} waited {counted(last - first + 1, 'round')}{ended} while {overtaken:,} requests that came after it "
-            f"were selected before it ({counted(threshold, 'row')} are two full batches)."
+            f"{name} waited {counted(last - first + 1, 'round')}{ended} while {overtaken:,} requests that "
+            f"came after it were selected before it ({counted(threshold, 'row')} are two full batches)."
         )
         facts = {"overtaken_by": overtaken, "rounds": last - first + 1, "outcome": period.outcome}
         yield Finding("starvation", WARNING, [name], [[first, last]], message, facts)
@@ -68,8 +70,8 @@ def _rows_held(evidence: Evidence) -> Iterator[Finding]:
         stretches, holders = joined(where), list(who)
         message = (
             f"{trace.ids[i]} (priority {priority[i]}) waited in {spans(stretches)} for a row: all "
-            f"{trace.config.max_num_seqs} were taken, some by {listed(holders)} of lower priority. vLLM takes memory from a "
-            "running request of lower priority, but never its row."
+            f"{trace.config.max_num_seqs} were taken, some by {listed(holders)} of lower priority. vLLM "
+            "takes memory from a running request of lower priority, but never its row."
         )
         lowest = max(int(priority[trace.index_of(name)]) for name in holders)
         facts = {"held_by": holders, "priority": int(priority[i]), "lowest_running_priority": lowest}

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
-"""Something is broken; something is slower than it must be; something to know, which cost little or nothing."""
+"""Something is broken; something is slower than it must be; something to know, which cost little or
+nothing."""
 
 MOST = 20
 """Findings of one code, and examples in one finding's facts; what exceeds it is counted, not listed."""

@@ -1,10 +1,10 @@
 """What each first admission found in the prefix cache, and what others had computed of its prompt by then.
 
-    prompt of r   |----------------------------------------------|
-    ready         |--------|                                        h: it resumed here
-    matched       |----------------|                                h^: some cache group goes on to here
-    shared        |-----------------------|                         computed by someone in an earlier round
-    usable        |--------------------|                            the deepest block boundary in it
+prompt of r   |----------------------------------------------|
+ready         |--------|                                        h: it resumed here
+matched       |----------------|                                h^: some cache group goes on to here
+shared        |-----------------------|                         computed by someone in an earlier round
+usable        |--------------------|                            the deepest block boundary in it
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Lookup:
     through: list[int] = field(default_factory=list)
     """Where a state is missing at the match: requests that had computed everything up to it, latest first."""
     computing: list[tuple[int, int]] = field(default_factory=list)
-    """Admitted requests that were still computing their prompts in this round and share more than `ready` with
-    this one: (request, tokens shared)."""
+    """Admitted requests that were still computing their prompts in this round and share more than `ready`
+    with this one: (request, tokens shared)."""
 
     def usable(self, block: int, drafts: bool) -> int:
         """The deepest boundary of what was shared that a look-up can answer: it stops one token before the
@@ -55,7 +55,7 @@ class Lookup:
         return max(boundary - block, 0) if drafts else boundary
 
 
-def lookups(trace, queued_from: Callable[[int], int | None]) -> list[Lookup]:
+def lookups(trace, ways: Ways, queued_from: Callable[[int], int | None]) -> list[Lookup]:
     """Every first admission of the trace, in order. One pass over the visits that computed prompts."""
     if not trace.config.prefix_caching:
         return []
@@ -68,7 +68,7 @@ def lookups(trace, queued_from: Callable[[int], int | None]) -> list[Lookup]:
         )
     }
     prompts = dict(zip(trace.requests.index.tolist(), trace.requests["prompt"].tolist(), strict=True))
-    progress = _Progress(trace, prompts)
+    progress = _Progress(trace, ways, prompts)
     found = []
     for n, i, end in _prompt_visits(trace):
         progress.advance_to(n)
@@ -96,8 +96,8 @@ def _prompt_visits(trace) -> Iterator[tuple[int, int, int]]:
 class _Progress:
     """Who has computed what, as rounds go by."""
 
-    def __init__(self, trace, prompts: dict[int, int]):
-        self._ways = Ways(trace)
+    def __init__(self, trace, ways: Ways, prompts: dict[int, int]):
+        self._ways = ways
         self._prompts = prompts
         self._reached: dict[int, int] = {}
         """Request -> tokens computed in rounds before this one."""

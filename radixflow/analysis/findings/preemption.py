@@ -34,9 +34,10 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         return
     names = evidence.names(lost)
     message = (
-        f"{counted(len(times), 'preemption')} of {listed(names)}: running requests outgrew the KV blocks, and each time one "
-        f"lost all it had computed. {trace.ids[worst]} was preempted {counted(len(lost[worst]), 'time')}; "
-        f"{recomputed:,} of the {scheduled:,} tokens scheduled from round {times[0]} on had been computed before."
+        f"{counted(len(times), 'preemption')} of {listed(names)}: running requests outgrew the KV blocks, "
+        f"and each time one lost all it had computed. {trace.ids[worst]} was preempted "
+        f"{counted(len(lost[worst]), 'time')}; {recomputed:,} of the {scheduled:,} tokens scheduled from "
+        f"round {times[0]} on had been computed before."
     )
     facts = {
         "preemptions": len(times),

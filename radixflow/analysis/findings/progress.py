@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pandas as pd
+
 from radixflow.analysis.findings.evidence import Evidence
 from radixflow.analysis.findings.finding import ERROR, Finding, joined, ranges
 from radixflow.analysis.prose import counted, listed, spans
@@ -39,8 +41,8 @@ def _no_progress(evidence: Evidence) -> Iterator[Finding]:
         why = f" The scan stopped at {trace.ids[culprit]} ({cause})." if culprit is not None else ""
         until = "to the end of the trace" if to_the_end else f"{counted(last - first + 1, 'round')} long"
         message = (
-            f"From round {first} on, {until}, nothing was scheduled and nothing ran, though {listed(names)} waited."
-            f"{why} Nothing in the scheduler would have changed that."
+            f"From round {first} on, {until}, nothing was scheduled and nothing ran, though {listed(names)} "
+            f"waited.{why} Nothing in the scheduler would have changed that."
         )
         facts = {
             "stalled_rounds": last - first + 1,
@@ -54,15 +56,24 @@ def _no_progress(evidence: Evidence) -> Iterator[Finding]:
 
 def _never_fits(evidence: Evidence) -> Iterator[Finding]:
     refused = evidence.refusals
-    too_large = refused["needed"].gt(refused["total"]).fillna(False).astype(bool) & (refused["cause"] == "capacity")
+    too_large = refused["needed"].gt(refused["total"]).fillna(False).astype(bool) & (
+        refused["cause"] == "capacity"
+    )
     never = refused[(refused["cause"] == "never_fits") | too_large]
     for i, own in never.groupby("i", sort=True):
         name = evidence.trace.ids[i]
-        needed, total = int(own["needed"].max()), int(own["total"].iloc[-1])
-        rounds = ranges(own["round"].tolist())
-        message = (
-            f"{name} needs {counted(needed, 'KV block')} and the whole pool has {total}: it can never be admitted, and "
-            f"was refused in {spans(rounds)}."
+        needed, total = own["needed"].max(), own["total"].max()
+        known = not (pd.isna(needed) or pd.isna(total))
+        size = (
+            f"{counted(int(needed), 'KV block')} and the whole pool has {total}"
+            if known
+            else "more than the pool"
         )
-        facts = {"needed": needed, "total": total, "gate": own["gate"].iloc[-1]}
+        rounds = ranges(own["round"].tolist())
+        message = f"{name} needs {size}: it can never be admitted, and was refused in {spans(rounds)}."
+        facts = {
+            "needed": int(needed) if known else None,
+            "total": int(total) if known else None,
+            "gate": own["gate"].iloc[-1],
+        }
         yield Finding("never_fits", ERROR, [name], rounds, message, facts)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from radixflow.analysis.findings.evidence import Evidence
+from radixflow.analysis.findings.fates import Fates
 from radixflow.analysis.findings.finding import ERROR, MOST, Finding, ranges
 from radixflow.analysis.findings.ways import Ways
-from radixflow.analysis.places import CacheHistory, Place
+from radixflow.analysis.places import Place
 from radixflow.analysis.prose import listed
 
 CODES = ("published_uncommitted",)
@@ -41,8 +42,9 @@ class Read:
 
 
 def uncommitted(trace) -> list[Uncommitted]:
-    """Publications that their own round didn't compute: the request isn't in the batch, or its tokens in it end
-    before the span does. Requests that loaded tokens from a KV connector are left out: nobody here ran those."""
+    """Publications that their own round didn't compute: the request isn't in the batch, or its tokens in it
+    end before the span does. Requests that loaded tokens from a KV connector are left out: nobody here ran
+    those."""
     cache = trace.cache
     chosen = cache[cache["event"] == "published"]
     if not len(chosen):
@@ -68,39 +70,36 @@ def uncommitted(trace) -> list[Uncommitted]:
     ]
 
 
-def reads(trace, sources: list[Uncommitted]) -> list[Read]:
-    """Admissions that resumed from one of the sources while nobody had computed the same entry meanwhile."""
+def reads(trace, ways: Ways, sources: list[Uncommitted]) -> list[Read]:
+    """Admissions that resumed from one of the sources while nobody had computed the same entry meanwhile. The
+    publisher itself, when it comes back, reads it like anybody else."""
     if not sources:
         return []
-    ways = Ways(trace)
     blocks = {group.index: group.block_size for group in trace.config.groups}
-    places: dict[Place, list[tuple[Uncommitted, int]]] = defaultdict(list)
-    by_stream: dict[str, set[int]] = defaultdict(set)
+    states = {group.index for group in trace.config.groups if group.kind != "full_attention"}
+    places: dict[Place, list[Uncommitted]] = defaultdict(list)
+    depths: dict[str, set[int]] = defaultdict(set)
     for source in sources:
         for depth in range(source.end, source.start, -blocks[source.group]):
             place = ways.of(source.i).at(depth)
             if place is not None:
-                places[place].append((source, depth))
-                by_stream[place[0]].add(depth)
-    history = CacheHistory(trace, {(source.i, depth) for own in places.values() for source, depth in own})
-    bad = {(source.round, source.i, source.group, depth) for own in places.values() for source, depth in own}
-    states = {group.index for group in trace.config.groups if group.kind != "full_attention"}
+                places[place].append(source)
+                depths[place[0]].add(depth)
+    fates = Fates(trace, ways, places)
     admissions = trace.admissions
     found = []
-    for n, reader, ready in zip(*(admissions[name].tolist() for name in ("round", "i", "ready")), strict=True):
-        way = ways.of(reader)
-        for depth in sorted({d for stream in way.streams for d in by_stream.get(stream, ()) if d <= ready}):
-            for source, _ in places.get(way.at(depth), ()):
-                if source.group in states and depth != ready:
-                    continue  # a state is read at the boundary alone
-                events = history.of(source.i, depth).get(source.group, [])
-                before = [e for e in events if e.round < n or e.round == n and source.group not in states]
-                last = before[-1] if before else None
-                if last is None or last.event != "published":
-                    continue
-                if (last.round, last.i, source.group, depth) in bad and (last.round, last.i) == (source.round, source.i):
-                    found.append(Read(reader, n, source, depth))
-                    break
+    for n, reader, ready in zip(
+        *(admissions[name].tolist() for name in ("round", "i", "ready")), strict=True
+    ):
+        way = ways.of(reader) if ready else None
+        for stream in way.streams if way else ():
+            for depth in sorted(d for d in depths.get(stream, ()) if d <= ready):
+                for source in places.get(way.at(depth), ()):
+                    if source.group in states and depth != ready:
+                        continue  # a state is read at the boundary alone
+                    last = fates.last(reader, depth, source.group, n)
+                    if last is not None and last[:3] == (source.round, "published", source.i):
+                        found.append(Read(reader, n, source, depth))
     return found
 
 
@@ -108,7 +107,7 @@ def find(evidence: Evidence) -> Iterator[Finding]:
     """One finding a publisher."""
     trace = evidence.trace
     by: dict[tuple[int, int], list[Read]] = defaultdict(list)
-    for read in reads(trace, uncommitted(trace)):
+    for read in reads(trace, evidence.ways, uncommitted(trace)):
         by[(read.source.round, read.source.i)].append(read)
     for (n, i), own in by.items():
         name = trace.ids[i]
@@ -117,8 +116,9 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         readers = evidence.names(read.reader for read in own)
         message = (
             f"{name} published cache entries in round {n} and {how}, so their tokens were never computed. "
-            f"{listed(readers)} resumed from them nevertheless (up to {max(read.depth for read in own)} tokens): "
-            f"{'its' if len(readers) == 1 else 'their'} output rests on memory that holds something else."
+            f"{listed(readers)} resumed from them nevertheless (up to {max(read.depth for read in own)} "
+            f"tokens): {'its' if len(readers) == 1 else 'their'} output rests on memory that holds something "
+            "else."
         )
         facts = {
             "publisher": name,

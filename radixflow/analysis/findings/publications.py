@@ -20,13 +20,13 @@ class Publications:
         """State groups by number. Empty for a model with full attention only."""
 
     @cached_property
-    def _at(self) -> dict[tuple[str, int], list[tuple[int, int, int]]]:
-        """Place -> (round, request, group) of each publication, in order."""
-        found = defaultdict(list)
+    def _first(self) -> dict[tuple[str, int], dict[int, int]]:
+        """Place -> group -> the round that first published its state there."""
+        found: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
         for n, i, group, depth in self._each():
             place = self._ways.of(i).at(depth)
             if place is not None:
-                found[place].append((n, i, group))
+                found[place].setdefault(group, n)
         return found
 
     @cached_property
@@ -49,19 +49,18 @@ class Publications:
                 yield n, i, group, depth
 
     def complete_before(self, i: int, depth: int, n: int) -> bool:
-        """Whether every state group had published request i's state at `depth` in a round before n."""
-        return self._complete(i, depth, lambda m, q: m < n)
-
-    def complete_later(self, i: int, depth: int, n: int, by: int) -> bool:
-        """Whether request `by` published every group's state there in round n or later."""
-        return self._complete(i, depth, lambda m, q: m >= n and q == by)
-
-    def _complete(self, i: int, depth: int, wanted) -> bool:
+        """Whether every state group had published the state at request i's place `depth` in a round before
+        n."""
         if not self.groups:
             return True
         place = self._ways.of(i).at(depth)
-        published = {group for m, q, group in self._at.get(place, ()) if wanted(m, q)} if place else set()
-        return published == self.groups
+        first = self._first.get(place, {}) if place else {}
+        return len(first) == len(self.groups) and max(first.values()) < n
+
+    def leaves(self, i: int, depth: int, n: int) -> bool:
+        """Whether request i itself published its state at `depth` in round n or later. Groups keep their
+        states together, so one stands for all."""
+        return not self.groups or any(d == depth and m >= n for m, d in self._by.get(i, ()))
 
     def kept(self, i: int, n: int) -> list[int]:
         """Depths of the states that request i itself had published in rounds before n, ascending."""
@@ -69,7 +68,8 @@ class Publications:
 
 
 class ChunkEnds:
-    """Where each request's visits ended: there, and only there, its running state was the state at a depth."""
+    """Where each request's visits ended: there, and only there, its running state was the state at a
+    depth."""
 
     def __init__(self, trace):
         visits = trace.visits

@@ -23,115 +23,141 @@ CODES = (
 
 
 def find(evidence: Evidence) -> Iterator[Finding]:
-    """One finding a code and prefix (a code and evictor, where something was lost)."""
+    """One finding a code."""
     yield from _state_missing(evidence)
-    alike: dict[tuple, list[Cold]] = {}
+    by_code: dict[str, list[Cold]] = {}
     for cold in Mechanisms(evidence).of(evidence.lookups):
-        alike.setdefault((cold.code, *cold.subject), []).append(cold)
-    for group in alike.values():
-        yield _finding(evidence, group)
+        by_code.setdefault(cold.code, []).append(cold)
+    for code in CODES:
+        if code in by_code:
+            yield _finding(evidence, by_code[code])
 
 
-def _finding(evidence: Evidence, group: list[Cold]) -> Finding:
-    first = group[0]
-    tokens = sum(cold.tokens for cold in group)
-    names = evidence.names(cold.lookup.i for cold in group)
-    who, does = listed(names), "does" if len(names) == 1 else "do"
-    what = _MESSAGES[first.code](who, does, tokens, evidence.config.block_size, first)
-    facts = {"tokens": tokens, "block": evidence.config.block_size, "ready": first.lookup.ready, **first.facts}
-    severity = NOTE if first.facts.get("dense_would_give") == 0 else WARNING
-    rounds = ranges(cold.lookup.round for cold in group)
-    return Finding(first.code, severity, names, rounds, what, facts)
+def _finding(evidence: Evidence, colds: list[Cold]) -> Finding:
+    """All of one code: the place that cost most in words, the rest counted."""
+    stories: dict[tuple | None, list[Cold]] = {}
+    for cold in colds:
+        stories.setdefault(cold.place, []).append(cold)
+    worst = max(stories.values(), key=lambda story: sum(cold.tokens for cold in story))
+    told = sum(cold.tokens for cold in worst)
+    block, ids = evidence.config.block_size, evidence.trace.ids
+    names = evidence.names(cold.lookup.i for cold in colds)
+    who = listed(evidence.names(cold.lookup.i for cold in worst))
+    first = ids[worst[0].lookup.i]
+    message = _MESSAGES[worst[0].code](who, told, block, worst[0], first)
+    tokens = sum(cold.tokens for cold in colds)
+    if len(stories) > 1:
+        message += (
+            f" It happened at {counted(len(stories) - 1, 'other place')} too: "
+            f"{counted(len(names), 'request')} and {counted(tokens, 'token')} in all."
+        )
+    helps = any(cold.facts.get("dense_would_give") != 0 for cold in colds)
+    examples = [
+        {
+            "request": ids[c.lookup.i],
+            "round": c.lookup.round,
+            "tokens": c.tokens,
+            "ready": c.lookup.ready,
+            **c.facts,
+        }
+        for c in sorted(colds, key=lambda c: (-c.tokens, c.lookup.i))[:MOST]
+    ]
+    facts = {"tokens": tokens, "block": block, "places": len(stories), **worst[0].facts, "examples": examples}
+    rounds = ranges(cold.lookup.round for cold in colds)
+    return Finding(worst[0].code, WARNING if helps else NOTE, names, rounds, message, facts)
 
 
-def _reuse_forgone(who: str, does: str, tokens: int, block: int, cold: Cold) -> str:
+def _reuse_forgone(who: str, tokens: int, block: int, cold: Cold, first: str) -> str:
     facts = cold.facts
     return (
-        f"{who} computed {counted(tokens, 'prompt token')} that {facts['producer']} was computing at that moment: when "
-        f"it was admitted in round {cold.lookup.round}, {facts['producer']} had finished {facts['computed_by_then']} of "
-        f"them and left a state at {facts['boundary']} later."
+        f"{who} computed {counted(tokens, 'prompt token')} that {facts['producer']} was computing at that "
+        f"moment: when it was admitted in round {cold.lookup.round}, {facts['producer']} had finished "
+        f"{facts['computed_by_then']} of them and left a state at {facts['boundary']} later."
     )
 
 
-def _prefix_shorter(who: str, does: str, tokens: int, block: int, cold: Cold) -> str:
+def _prefix_shorter(who: str, tokens: int, block: int, cold: Cold, first: str) -> str:
     facts = cold.facts
     return (
         f"{who} and {facts['with']} begin with the same {counted(facts['shared'], 'token')}, "
-        f"{facts['short_of_block']} short of one block of {block}. Only whole blocks are cached, so this prefix can "
-        "never be reused."
+        f"{facts['short_of_block']} short of one block of {block}. Only whole blocks are cached, so this "
+        "prefix can never be reused."
     )
 
 
-def _block_aligned(who: str, does: str, tokens: int, block: int, cold: Cold) -> str:
+def _block_aligned(who: str, tokens: int, block: int, cold: Cold, first: str) -> str:
     facts = cold.facts
     if "left_by" not in facts:
         return (
-            f"The prompt of {who} is exactly one block of {block} tokens. All of it had been computed, but the last "
-            "token of a prompt is always computed again, and with it its whole block."
+            f"The prompt of {who} is exactly one block of {block} tokens. All of it had been computed, but "
+            "the last token of a prompt is always computed again, and with it its whole block."
         )
     return (
-        f"The prompt of {facts['left_by']} is exactly {facts['blocks']} blocks of {block} tokens, so its last chunk ended "
-        f"at {facts['blocks'] * block}, where a look-up for the same prompt, which stops one token short, cannot use the "
-        f"state. {who} found no state at {facts['matched']} and computed {counted(tokens, 'token')} again."
+        f"The prompt of {facts['left_by']} is exactly {facts['blocks']} blocks of {block} tokens, so its "
+        f"last chunk ended at {facts['blocks'] * block}, where a look-up for the same prompt, which stops "
+        f"one token short, cannot use the state. {who} found no state at {facts['matched']} and computed "
+        f"{counted(tokens, 'token')} again."
     )
 
 
-def _draft_backoff(who: str, does: str, tokens: int, block: int, cold: Cold) -> str:
+def _draft_backoff(who: str, tokens: int, block: int, cold: Cold, first: str) -> str:
     facts = cold.facts
     if "left_by" not in facts:
         return (
-            f"{who} shared one block of {block} tokens. With speculative drafts the last matched block is computed "
-            "again, so nothing of it was reused."
+            f"{who} shared one block of {block} tokens. With speculative drafts the last matched block is "
+            "computed again, so nothing of it was reused."
         )
     return (
         f"With speculative drafts a match ends one block early, at {facts['matched']} tokens here, while "
-        f"the state that is kept belongs at {facts['state_at']}. So {facts['left_by']} left none that {who} could resume "
-        f"from, and {counted(tokens, 'token')} were computed again."
+        f"the state that is kept belongs at {facts['state_at']}. So {facts['left_by']} left none that {who} "
+        f"could resume from, and {counted(tokens, 'token')} were computed again."
     )
 
 
-def _state_evicted(who: str, does: str, tokens: int, block: int, cold: Cold) -> str:
-    return f"{_lost(cold, who)} {who} arrived after that and computed {counted(tokens, 'token')} again."
+def _state_evicted(who: str, tokens: int, block: int, cold: Cold, first: str) -> str:
+    return f"{_lost(cold, first)}, before {first} arrived. {who} computed {counted(tokens, 'token')} again."
 
 
-def _decayed(who: str, does: str, tokens: int, block: int, cold: Cold) -> str:
+def _decayed(who: str, tokens: int, block: int, cold: Cold, first: str) -> str:
     since = cold.facts["waiting_since_round"]
     return (
-        f"{_lost(cold, who)} {who} had been waiting since round {since}: admitted then, it would have reused it. "
-        f"{counted(tokens, 'token').capitalize()} were computed again."
+        f"{_lost(cold, first)}, while {first} waited (since round {since}). {who} computed "
+        f"{counted(tokens, 'token')} again."
     )
 
 
-def _lost(cold: Cold, who: str) -> str:
+def _lost(cold: Cold, first: str) -> str:
     facts = cold.facts
-    how = "when the whole prefix cache was reset" if facts["cache_reset"] else f"to make room for {facts['evicted_by']}"
-    if not facts["cache_reset"] and facts["evicted_by"] is None:
-        how = "to make room"
+    if facts["cache_reset"]:
+        how = "lost in a reset of the whole prefix cache"
+    else:
+        whom = f" to make room for {facts['evicted_by']}" if facts["evicted_by"] else ""
+        how = f"evicted{whom}"
     return (
-        f"The cached prefix of {who}, up to {facts['boundary']} tokens, was evicted in round {facts['evicted_in_round']} "
-        f"{how} (first missing: {facts['component']}, group {facts['group']})."
+        f"{first} could have resumed from {facts['resumable']} tokens, but the entry at {facts['boundary']} "
+        f"({facts['component']}, group {facts['group']}) was {how} in round {facts['evicted_in_round']}"
     )
 
 
-def _sparse(who: str, does: str, tokens: int, block: int, cold: Cold) -> str:
+def _sparse(who: str, tokens: int, block: int, cold: Cold, first: str) -> str:
     facts = cold.facts
     kept = f"kept only {_depths(facts['kept'])}" if facts["kept"] else "kept none"
     text = (
-        f"{facts['computed_by']} computed the {facts['matched']} tokens that {who} matched and passed through a state at "
-        f"{_depths(facts['dropped'])}, but sparse retention (interval {facts['retention_interval']}) {kept}. "
-        f"{who} computed {counted(tokens, 'token')} again."
+        f"{facts['computed_by']} computed the {facts['matched']} tokens that {who} matched and passed "
+        f"through a state at {_depths(facts['dropped'])}, but sparse retention (interval "
+        f"{facts['retention_interval']}) {kept}. {who} computed {counted(tokens, 'token')} again."
     )
     if facts["dense_would_give"]:
         return f"{text} Dense retention would have let it resume at {facts['dense_would_give']}."
     return f"{text} Dense retention alone would not have helped: none of these lies within the match."
 
 
-def _checkpoint(who: str, does: str, tokens: int, block: int, cold: Cold) -> str:
+def _checkpoint(who: str, tokens: int, block: int, cold: Cold, first: str) -> str:
     facts = cold.facts
     return (
-        f"{who} shared {facts['shared']} tokens with {facts['left_by']} and matched {facts['matched']}, but the only state "
-        f"that {facts['left_by']} left, at {_depths(facts['states_at'])}, lies in tokens that no other request has. "
-        f"{counted(tokens, 'token').capitalize()} were computed again."
+        f"{who} shared {facts['shared']} tokens with {facts['left_by']} and matched {facts['matched']}, but "
+        f"the only state that {facts['left_by']} left, at {_depths(facts['states_at'])}, lies in tokens that "
+        f"no other request has. {counted(tokens, 'token').capitalize()} were computed again."
     )
 
 
@@ -161,9 +187,9 @@ def _state_missing(evidence: Evidence) -> Iterator[Finding]:
     worst = max(short, key=lambda look: (look.matched - look.ready, -look.round))
     ids = evidence.trace.ids
     message = (
-        f"{listed(names)} matched more of the prefix cache than could be resumed: a state was missing at the match, and "
-        f"{counted(tokens, 'token')} were computed again. Most in one request: {ids[worst.i]} matched {worst.matched} "
-        f"tokens in round {worst.round} and resumed from {worst.ready}."
+        f"{listed(names)} matched more of the prefix cache than could be resumed: a state was missing at the "
+        f"match, and {counted(tokens, 'token')} were computed again. Most in one request: {ids[worst.i]} "
+        f"matched {worst.matched} tokens in round {worst.round} and resumed from {worst.ready}."
     )
     facts = {
         "tokens": tokens,
@@ -173,6 +199,4 @@ def _state_missing(evidence: Evidence) -> Iterator[Finding]:
             for look in short[:MOST]
         ],
     }
-    yield Finding(
-        "state_missing_at_match", NOTE, names, ranges(look.round for look in short), message, facts
-    )
+    yield Finding("state_missing_at_match", NOTE, names, ranges(look.round for look in short), message, facts)

@@ -33,8 +33,9 @@ def _head_of_line(evidence: Evidence) -> Iterator[Finding]:
         culprits = Counter(ids[case.culprit] for case in cases).most_common()
         slots = sum(len(case.requests) for case in cases)
         message = (
-            f"In {spans(rounds)} the scan of the waiting queue stopped at {listed(name for name, _ in culprits)} "
-            f"({cause}) while {listed(names)}, further back, would have fitted: {counted(slots, 'free row')} went unused."
+            f"In {spans(rounds)} the scan of the waiting queue stopped at "
+            f"{listed(name for name, _ in culprits)} ({cause}) while {listed(names)}, further back, would "
+            f"have fitted: {counted(slots, 'free row')} went unused."
         )
         facts = {
             "culprit_cause": cause,
@@ -74,8 +75,9 @@ def _same_round_dependency(evidence: Evidence) -> Iterator[Finding]:
         else "Each was passed over and tried again in the next round, so the scan went on."
     )
     message = (
-        f"{listed(names)} needed a state that another request of the same round was still writing (in {spans(rounds)}; "
-        f"{one['request']}: the state at {one['boundary']} tokens, by {one['producer'] or 'an unknown request'}). {outcome}"
+        f"{listed(names)} needed a state that another request of the same round was still writing (in "
+        f"{spans(rounds)}; {one['request']}: the state at {one['boundary']} tokens, by "
+        f"{one['producer'] or 'an unknown request'}). {outcome}"
     )
     facts = {"visits": len(blocked), "scan_stopped": stopped, "pairs": len(pairs), "examples": examples}
     yield Finding("same_round_dependency", WARNING if stopped else NOTE, names, rounds, message, facts)
@@ -92,8 +94,8 @@ def _budget_below_block(evidence: Evidence) -> Iterator[Finding]:
     left = [int(x) for x in short["tokens_left"].dropna().tolist()]
     message = (
         f"{listed(names)} got nothing in {spans(rounds)}: {_between(left)} tokens of the budget of "
-        f"{config.max_num_batched_tokens} were left, less than one block of {config.block_size}, and a chunk of a prompt "
-        "must end on a block boundary."
+        f"{config.max_num_batched_tokens} were left, less than one block of {config.block_size}, and a chunk "
+        "of a prompt must end on a block boundary."
     )
     facts = {
         "block": config.block_size,

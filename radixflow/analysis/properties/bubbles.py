@@ -8,9 +8,10 @@ _FULL = ("rows", "tokens")
 
 
 class NoAvoidableBubble(Tally):
-    """A case is a probed round whose scan no Other ended: it reached the queue's end, filled the rows, spent the
-    budget, or (native scheduling) stopped at a Blocked request. Then no slot of it is avoidable. State-ready
-    traversal promises this; a native scan breaks it wherever it stops at a pending state in front of others."""
+    """A case is a probed round whose scan no Other ended: it reached the queue's end, filled the rows, spent
+    the budget, or (native scheduling) stopped at a Blocked request. Then no slot of it is avoidable.
+    State-ready traversal promises this; a native scan breaks it wherever it stops at a pending state in front
+    of others."""
 
     name = "no_avoidable_bubble_without_other"
 
@@ -27,7 +28,11 @@ class NoAvoidableBubble(Tally):
         self._checked += 1
         if probe.avoidable:
             names = [self._ids[i] for i in probe.avoidable]
-            where = f", whose scan stopped at {self._ids[stop.i]} ({stop.cause})" if stop and stop.i is not None else ""
+            where = (
+                f", whose scan stopped at {self._ids[stop.i]} ({stop.cause})"
+                if stop and stop.i is not None
+                else ""
+            )
             self._breaks(
                 f"round {view.n}{where}, could have taken {len(names)} more requests",
                 round=view.n,
@@ -37,9 +42,10 @@ class NoAvoidableBubble(Tally):
 
 
 class Monotonicity(Tally):
-    """The paper's assumption that a larger batch never makes another request Ready. A case is a request that a
-    round refused against the batch built so far, and that the probe asked again against the final, larger one.
-    Deferred requests and those put aside to avoid fragmentation are no cases: they weren't refused for the batch."""
+    """The paper's assumption that a larger batch never makes another request Ready. A case is a request that
+    a round refused against the batch built so far, and that the probe asked again against the final, larger
+    one. Deferred requests and those put aside to avoid fragmentation are no cases: they weren't refused for
+    the batch."""
 
     name = "monotonicity"
 
@@ -54,11 +60,14 @@ class Monotonicity(Tally):
         refused = {blocked.i: "blocked" for blocked in view.blocked}
         refused.update((o.i, o.cause) for o in view.other if o.cause not in ("deferred", "fragmented"))
         ready = set(probe.avoidable)
-        self._checked += sum(i in refused for i in probe.avoidable) + sum(i in refused for i, _ in probe.others)
+        self._checked += sum(i in refused for i in probe.avoidable) + sum(
+            i in refused for i, _ in probe.others
+        )
         for i, cause in refused.items():
             if i in ready:
                 self._breaks(
-                    f"round {view.n} refused {self._ids[i]} ({cause}), but it was Ready against the final batch",
+                    f"round {view.n} refused {self._ids[i]} ({cause}), but it was Ready against the final "
+                    "batch",
                     round=view.n,
                     request=self._ids[i],
                     cause=cause,

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
+from radixflow.analysis.findings.fates import Fates
 from radixflow.analysis.findings.publication import reads, uncommitted
-from radixflow.analysis.places import CacheHistory
 from radixflow.analysis.properties.property import Property, Tally
 
 
 class CommittedBeforeRead(Tally):
-    """A case is an admission that resumed from the prefix cache and whose entries at that boundary the trace saw
-    published. Each recurrent (or sliding-window) group's state there was published in an earlier round, full
-    attention's block in this round at the latest; none had been evicted since; and its publisher computed it."""
+    """A case is an admission that resumed from the prefix cache and whose entries at that boundary the trace
+    saw published. Each recurrent (or sliding-window) group's state there was published in an earlier round,
+    full attention's block in this round at the latest; none had been evicted since; and its publisher
+    computed it."""
 
     name = "committed_before_read"
 
     def __init__(self, evidence):
         super().__init__(evidence)
-        self._trace = evidence.trace
+        self._evidence = evidence
 
     def result(self) -> Property:
-        trace = self._trace
+        trace, ways = self._evidence.trace, self._evidence.ways
         admissions = trace.admissions
         resumed = admissions[(admissions["ready"] > 0) & (admissions["external"] == 0)]
         cases = list(zip(*(resumed[name].tolist() for name in ("round", "i", "ready")), strict=True))
-        history = CacheHistory(trace, {(i, ready) for _, i, ready in cases})
-        full = {group.index for group in trace.config.groups if group.kind == "full_attention"}
+        fates = Fates(trace, ways, [ways.of(i).at(ready) for _, i, ready in cases])
         for n, i, ready in cases:
-            events = history.of(i, ready)
-            if not events:
-                continue
-            self._checked += 1
-            for group, own in events.items():
-                self._entry(n, i, ready, group, own, n if group in full else n - 1)
-        for read in reads(trace, uncommitted(trace)):
+            self._checked += self._case(fates, n, i, ready)
+        for read in reads(trace, ways, uncommitted(trace)):
             name, publisher = trace.ids[read.reader], trace.ids[read.source.i]
             self._breaks(
-                f"{name} resumed in round {read.round} from {read.depth} tokens that {publisher} published in round "
-                f"{read.source.round} and never computed",
+                f"{name} resumed in round {read.round} from {read.depth} tokens that {publisher} published "
+                f"in round {read.source.round} and never computed",
                 round=read.round,
                 request=name,
                 publisher=publisher,
@@ -45,16 +40,26 @@ class CommittedBeforeRead(Tally):
             )
         return super().result()
 
-    def _entry(self, n: int, i: int, ready: int, group: int, events, latest: int) -> None:
-        before = [e for e in events if e.round <= (latest if e.event == "published" else n - 1)]
-        if before and before[-1].event == "published":
-            return
-        when = next((e.round for e in events if e.event == "published" and e.round >= n), None)
-        was = f"published only in round {when}" if when is not None else "evicted by then"
-        self._breaks(
-            f"{self._trace.ids[i]} resumed in round {n} from {ready} tokens, but group {group}'s entry there was {was}",
-            round=n,
-            request=self._trace.ids[i],
-            boundary=ready,
-            group=group,
-        )
+    def _case(self, fates: Fates, n: int, i: int, ready: int) -> bool:
+        """Whether the trace knows the entries that round n's admission of request i resumed from."""
+        known = False
+        for group in fates.groups.values():
+            last, later = fates.last(i, ready, group.index, n), fates.published_in(i, ready, group.index, n)
+            if last is None and later is None:
+                continue  # published before the trace began, or in a gap
+            known = True
+            if last is not None and last.event == "published":
+                continue
+            if later is not None and later.round == n and group.kind == "full_attention":
+                continue
+            was = f"{last.event} in round {last.round}" if last else f"published only in round {later.round}"
+            name = self._evidence.trace.ids[i]
+            self._breaks(
+                f"{name} resumed in round {n} from {ready} tokens, but group {group.index}'s entry there was "
+                f"{was}",
+                round=n,
+                request=name,
+                boundary=ready,
+                group=group.index,
+            )
+        return known

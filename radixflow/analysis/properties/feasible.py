@@ -8,8 +8,8 @@ from radixflow.analysis.properties.property import Property, Tally
 
 
 class Feasible(Tally):
-    """A case is a round: rows (resident ones included) <= S, tokens <= T, every share of them positive, no request
-    twice, and 0 <= free blocks <= usable blocks of the pool."""
+    """A case is a round: rows (resident ones included) <= S, tokens <= T, every share of them positive, no
+    request twice, and 0 <= free blocks <= usable blocks of the pool."""
 
     name = "feasible"
 
@@ -40,7 +40,9 @@ class Feasible(Tally):
         if len(at):
             k = int(at[0])
             n = int(self._trace.rounds.index[k])
-            self._breaks(f"round {n} has {what.format(values[k], limit)}", round=n, value=int(values[k]), limit=limit)
+            self._breaks(
+                f"round {n} has {what.format(values[k], limit)}", round=n, value=int(values[k]), limit=limit
+            )
 
     def _visits(self, visits) -> None:
         empty = np.flatnonzero(visits["tokens"].to_numpy() <= 0)

@@ -7,8 +7,8 @@ from radixflow.analysis.properties.property import Tally
 
 class NativeOrder(Tally):
     """A case is a round that visited the waiting queue. Those visited (selected, passed over, or the one that
-    stopped the scan) are exactly the front of the queue, in the queue's order; those selected from it stand last
-    in the batch, in that order."""
+    stopped the scan) are exactly the front of the queue, in the queue's order; those selected from it stand
+    last in the batch, in that order."""
 
     name = "native_order"
 
@@ -23,7 +23,8 @@ class NativeOrder(Tally):
         self._checked += 1
         if [i for i, _ in view.selected[len(view.selected) - len(admitted) :]] != admitted:
             self._breaks(
-                f"in round {view.n} those selected from the queue do not stand last in the batch, in that order",
+                f"in round {view.n} those selected from the queue do not stand last in the batch, in that "
+                "order",
                 round=view.n,
                 selected=[self._ids[i] for i, _ in view.selected],
                 admitted=[self._ids[i] for i in admitted],
@@ -36,7 +37,8 @@ class NativeOrder(Tally):
                 skipped += 1
             else:
                 self._breaks(
-                    f"round {view.n} visited others before {self._ids[i]}, which stands ahead of them in the queue",
+                    f"round {view.n} visited others before {self._ids[i]}, which stands ahead of them in the "
+                    "queue",
                     round=view.n,
                     request=self._ids[i],
                     admitted=[self._ids[j] for j in admitted],
@@ -48,10 +50,10 @@ class ContainsNative(Tally):
     """A case is a round that entered a queue with somebody in it, rounds that put a request aside to avoid
     fragmentation left out (that extension deliberately departs from the native batch).
 
-    The native scan selects from the front of the queue until its first refusal. So the batch contains the native
-    one exactly if everybody ahead of the first refusal was selected, or passed over as the native scan does
-    (deferred), and nothing ended the scan earlier than a refusal, a full batch or a spent budget. Requests ahead of
-    it saw the same budget and memory as natively, so their tokens are the native ones too.
+    The native scan selects from the front of the queue until its first refusal. So the batch contains the
+    native one exactly if everybody ahead of the first refusal was selected, or passed over as the native scan
+    does (deferred), and nothing ended the scan earlier than a refusal, a full batch or a spent budget.
+    Requests ahead of it saw the same budget and memory as natively, so their tokens are the native ones too.
     """
 
     name = "contains_native"
@@ -77,7 +79,8 @@ class ContainsNative(Tally):
             if i in refused or full or view.stop is not None and view.stop.i == i:
                 return
             self._breaks(
-                f"round {view.n} left out {self._ids[i]}, which the native scan would have visited before any refusal",
+                f"round {view.n} left out {self._ids[i]}, which the native scan would have visited before "
+                "any refusal",
                 round=view.n,
                 request=self._ids[i],
                 selected=[self._ids[j] for j, _ in view.selected],

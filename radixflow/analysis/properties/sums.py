@@ -9,8 +9,9 @@ from radixflow.analysis.waits import AccountingError
 
 
 class Sums(Tally):
-    """A case is a round, a wait, or a request's first admission. A round's slots add up to S; a wait's stretches
-    cover it without hole or overlap; prompt tokens = reused + forgone + fresh, none of them negative."""
+    """A case is a round, a wait, or a request's first admission. A round's slots add up to S; a wait's
+    stretches cover it without hole or overlap; prompt tokens = reused + forgone + fresh, none of them
+    negative."""
 
     name = "sums"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-
 from vllm.v1.kv_cache_interface import MambaSpec, get_kv_cache_spec_kind
 
 from radixflow.scheduling.recorder import Recorder, RunInfo, wall_clock

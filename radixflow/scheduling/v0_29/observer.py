@@ -180,7 +180,9 @@ class Observer:
         self._visited = True
         check = self._scheduler.check
         found = self._found or (self._scheduler.kv_cache_manager.empty_kv_cache_blocks, 0, 0, False)
-        hit = Hit(kwargs.get("new_computed_blocks") or found[0], kwargs.get("num_new_computed_tokens", 0), found[2])
+        hit = Hit(
+            kwargs.get("new_computed_blocks") or found[0], kwargs.get("num_new_computed_tokens", 0), found[2]
+        )
         verdict = check.judge_chunk(
             request,
             hit,
@@ -202,9 +204,7 @@ class Observer:
 
     def _producer(self, verdict: Verdict) -> int:
         blocks = verdict.hit.blocks.blocks
-        return next(
-            (self._producers.get(blocks[group][-1].block_hash, -1) for group in verdict.groups), -1
-        )
+        return next((self._producers.get(blocks[group][-1].block_hash, -1) for group in verdict.groups), -1)
 
     def _other_record(self, i: int, verdict: Verdict) -> Other:
         blocked_too = "blocked" in verdict.also
@@ -378,6 +378,8 @@ class Observer:
                 continue
             group = get_group_id(key)
             size = self._block_size(group)
+            if self._unpublished(i, group, boundary, size):
+                continue
             if self._evicted:
                 last = self._evicted[-1]
                 # Tails go first, so a prefix is evicted from its end: grow the span downwards.
@@ -385,6 +387,18 @@ class Observer:
                     self._evicted[-1] = (i, group, boundary - size, last[3], by)
                     continue
             self._evicted.append((i, group, boundary - size, boundary, by))
+
+    def _unpublished(self, i: int, group: int, boundary: int, size: int) -> bool:
+        """A record is read as evictions, then publications; what came and went in one round is neither.
+
+        It happens where a request is preempted in the round that selected it and its blocks are taken.
+        """
+        for k, (owner, span_group, start, end) in enumerate(self._published):
+            if owner == i and span_group == group and start < boundary <= end:
+                halves = [(i, group, start, boundary - size), (i, group, boundary, end)]
+                self._published[k : k + 1] = [half for half in halves if half[2] < half[3]]
+                return True
+        return False
 
     def _block_size(self, group: int) -> int:
         return self._scheduler.kv_cache_manager.coordinator.single_type_managers[group].block_size

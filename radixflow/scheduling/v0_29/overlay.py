@@ -25,6 +25,7 @@ from vllm.v1.core.single_type_kv_cache_manager import MambaManager
 from vllm.v1.request import Request
 
 from radixflow.scheduling.v0_29.check import Budget, Hit, NativeCheck, Verdict
+from radixflow.scheduling.v0_29.refusals import Refusals
 
 
 class Overlay:
@@ -40,9 +41,20 @@ class Overlay:
         self._in_flight: set[BlockHashWithGroupId] = set()
         self._free_list = self._walk_free_list()
         self._has_scheduled = bool(scheduler.running)
+        self._refusals = Refusals(scheduler, self._pool) if Refusals.apply_to(scheduler) else None
+
+    def refusal(self, request: Request) -> str | None:
+        """Why `request` is not Ready, where that is known without judging it; None: judge it."""
+        return self._refusals.cause(request, self.budget) if self._refusals is not None else None
 
     def judge(self, request: Request) -> Verdict:
         """The native check's answer to `request`, given everything admitted so far."""
+        verdict = self._judge(request)
+        if self._refusals is not None and verdict.outcome != "ready":
+            self._refusals.note(request, verdict, self.budget)
+        return verdict
+
+    def _judge(self, request: Request) -> Verdict:
         real = self._coordinator.block_pool
         self._coordinator.block_pool = self._pool  # type: ignore[assignment]
         try:
@@ -76,6 +88,8 @@ class Overlay:
         for _ in range(verdict.need.chunk - pinned):
             self._pool.take(next(self._free_list))
         self._publish(request, hit, total)
+        if self._refusals is not None:
+            self._refusals.forget()
         self.budget.take(verdict.tokens)
         self._has_scheduled = True
 
@@ -185,6 +199,10 @@ class _OverlaidPool:
     @staticmethod
     def _held_copy(block: KVCacheBlock) -> KVCacheBlock:
         return KVCacheBlock(block_id=block.block_id, ref_cnt=1, _block_hash=block.block_hash)
+
+    def holds(self, block_hash: BlockHash, group: int) -> bool:
+        """Whether a look-up in this group would find the block."""
+        return self._find(make_block_hash_with_group_id(block_hash, group)) is not None
 
     def get_cached_block(
         self, block_hash: BlockHash, kv_cache_group_ids: list[int]

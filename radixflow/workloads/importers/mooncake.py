@@ -45,9 +45,8 @@ def import_mooncake(
         name=path.name.removesuffix(".jsonl"),
         note=f"{len(requests)} requests of a Mooncake trace{faster}",
         source="Mooncake trace",
-        engine=EngineOptions(
-            block_size=BLOCK, num_blocks=2670, state_groups=3, max_num_seqs=64, max_num_batched_tokens=8192
-        ),
+        engine=EngineOptions(max_num_seqs=64, max_num_batched_tokens=8192),
+        layout=EngineOptions(block_size=BLOCK, num_blocks=2670, state_groups=3),
         requests=requests,
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from radixflow.workloads.arguments import one_of, whole
 from radixflow.workloads.errors import WorkloadError, shown
-from radixflow.workloads.four_branch import HYBRID, ORDERS, arrivals, branches, in_order
+from radixflow.workloads.four_branch import BUDGETS, LAYOUT, ORDERS, arrivals, branches, in_order
 from radixflow.workloads.lines import read_objects
 from radixflow.workloads.tokenizers import BYTES, Tokenizer
 from radixflow.workloads.workload import Workload, WorkloadRequest
@@ -71,7 +71,8 @@ def import_quality(
         name=path.name.removesuffix(".jsonl"),
         note=f"{len(names)} articles, {total} questions, {order} order, read by {tokenizer.name}",
         source="QuALITY-style file",
-        engine=HYBRID,
+        engine=BUDGETS,
+        layout=LAYOUT,
         requests=requests,
         tokenizer=tokenizer,
     )

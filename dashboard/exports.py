@@ -1,0 +1,80 @@
+"""Pictures and replays to take away: what is shown, as SVG, PDF or PNG, or as one HTML file that replays offline."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from starlette.concurrency import run_in_threadpool
+
+from radixflow import figures
+from radixflow.trace import TraceError
+
+from .api import BadQuestion, keys_of, number
+from .library import Library, UnknownTrace
+
+TYPES = {
+    "svg": "image/svg+xml",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "html": "text/html; charset=utf-8",
+}
+MAX_DRAWN = 100_000
+"""Rounds in one picture."""
+
+
+def router(library: Library) -> APIRouter:
+    """The route of downloads."""
+    routes = APIRouter(prefix="/api")
+
+    @routes.get("/export")
+    async def export(request: Request):
+        try:
+            what, format = request.query_params.get("what", ""), request.query_params.get("format", "")
+            keys, first = keys_of(request, "traces"), number(request, "first")
+            last, at = number(request, "last"), number(request, "round")
+            theme = "dark" if request.query_params.get("theme") == "dark" else "light"
+            name, data = await run_in_threadpool(made, library, keys, what, format, first, last, at, theme)
+        except (BadQuestion, ValueError) as error:
+            return JSONResponse({"error": str(error)}, 400)
+        except (UnknownTrace, TraceError):
+            return JSONResponse({"error": "no such trace"}, 404)
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(data, media_type=TYPES[format], headers=headers)
+
+    return routes
+
+
+def made(
+    library: Library, keys: list[str], what: str, format: str, first: int, last: int, at: int, theme: str
+) -> tuple[str, bytes]:
+    """File name and bytes of a download.
+
+    what: `timeline` (all traces, rounds first..last), `tree` (of the first trace at round `at`) or `replay` (html).
+    Raises BadQuestion, UnknownTrace, TraceError, and ValueError where the range is too long.
+    """
+    if what not in ("timeline", "tree", "replay") or (what == "replay") != (format == "html") or format not in TYPES:
+        raise BadQuestion("expected a timeline or tree as svg, pdf or png, or a replay as html")
+    if not keys:
+        raise BadQuestion("traces is missing; expected the key of one")
+    if last - first > MAX_DRAWN:
+        raise BadQuestion(f"{last - first + 1:,} rounds in one picture; expected at most {MAX_DRAWN:,}")
+    colours = library.colours(keys)
+    with library.reading_all(keys) as opened:
+        traces = [one.trace for one in opened]
+        stem = "-".join([traces[0].header.workload or "run", *(trace.header.policy for trace in traces), what])
+        name = re.sub(r"[^A-Za-z0-9_.+-]", "_", stem)[:120] + "." + format
+        if what == "replay":
+            with tempfile.TemporaryDirectory() as folder:
+                path = figures.export_html(traces, Path(folder) / "replay.html", first, last)
+                return name, path.read_bytes()
+        if what == "tree":
+            picture = figures.tree(traces[0], min(at, max(1, traces[0].num_rounds)), colours)
+        elif len(traces) == 1:
+            picture = figures.timeline(traces[0], first, last, colours)
+        else:
+            picture = figures.compare(*traces, first=first, last=last, colours=colours)
+        return name, picture.render(format, width="slide", theme=theme)

@@ -1,0 +1,110 @@
+"""Figure 1 comes out as worked out by hand, slot by slot and wait by wait."""
+
+from __future__ import annotations
+
+import pytest
+from analysis_traces import LEDGER, figure1, written
+
+from radixflow.analysis import compare, diverge, explain, explain_round, lower_bound, reuse, slots, summarize, waits
+
+POLICIES = list(LEDGER["policies"])
+
+
+@pytest.fixture(params=POLICIES)
+def run(request, tmp_path):
+    return written(tmp_path / "f.rft.jsonl", figure1(request.param)), LEDGER["policies"][request.param]
+
+
+def test_every_slot_is_what_the_hand_worked_ledger_says(run):
+    trace, ledger = run
+    accounted = slots(trace)
+    assert accounted.faults.empty
+    assert {cause: n for cause, n in accounted.totals.items() if n} == ledger["totals"]
+    for n, row in enumerate(ledger["rounds"], 1):
+        own = accounted.rounds.loc[n]
+        causes = [cause for cause, _ in row["empty"]]
+        assert own["row_visits"] == len(row["row_visits"])
+        assert {cause: own[cause] for cause in set(causes)} == {cause: causes.count(cause) for cause in set(causes)}
+        assert explain_round(trace, n).avoidable == [who for cause, who in row["empty"] if cause == "avoidable"]
+
+
+def test_every_wait_is_what_the_hand_worked_ledger_says(run):
+    trace, ledger = run
+    for name, expected in ledger["waits"].items():
+        told = explain(trace, name)
+        causes = [{key: value for key, value in cause.items() if key != "seconds"} for cause in told.causes]
+        assert causes == [cause | {"rounds": [cause["rounds"]]} for cause in expected], name
+        assert told.wait_rounds == sum(last - first + 1 for first, last in (cause["rounds"] for cause in expected))
+        assert told.first_selected_round == told.wait_rounds + 1
+
+
+def test_the_summary_has_the_numbers_of_the_paper(run):
+    trace, ledger = run
+    summary = summarize(trace)
+    assert summary.rounds == len(ledger["rounds"])
+    assert summary.row_visits == LEDGER["row_visits"]
+    assert summary.scheduled_tokens == LEDGER["scheduled_tokens"]
+    assert summary.empty_slots == sum(len(row["empty"]) for row in ledger["rounds"])
+    assert summary.avoidable_slots == ledger["totals"].get("avoidable", 0)
+    assert summary.reuse_rate == LEDGER["reused_tokens"] / LEDGER["prompt_tokens"]
+    assert summary.latency is None and summary.first_selected_wait is None
+
+
+def test_the_lower_bound_is_four_and_says_of_what(run):
+    trace, _ = run
+    bound = lower_bound(trace)
+    expected = LEDGER["bound"]
+    assert (bound.by_tokens, bound.by_rows, bound.depth, bound.rounds) == tuple(
+        expected[key] for key in ("by_tokens", "by_rows", "depth", "rounds")
+    )
+    assert [name[0] for name in bound.chain] == ["P", "A"]
+
+
+def test_each_consumer_reuses_its_document(run):
+    trace, _ = run
+    table = reuse(trace).set_index("request")
+    assert table["reused"].to_dict() == LEDGER["reused"]
+    assert table["forgone"].sum() == 0
+    assert (table["reused"] + table["fresh"]).to_dict() == LEDGER["prompts"]
+
+
+def test_the_two_runs_part_in_round_one_where_prefix_stop_ends_the_scan(tmp_path):
+    a, b = (written(tmp_path / f"{k}.rft.jsonl", figure1(policy)) for k, policy in enumerate(POLICIES))
+    part = diverge(a, b)
+    assert part.round == 1
+    assert part.only_second == ["D1", "P2", "D2"]
+    assert part.stopped == (("A1", "blocked"), (None, "rows"))
+    assert diverge(a, a) is None
+
+
+def test_the_comparison_splits_the_saving_into_fewer_and_dearer_rounds(tmp_path):
+    a, b = (written(tmp_path / f"{k}.rft.jsonl", figure1(policy)) for k, policy in enumerate(POLICIES))
+    told = compare(a, b)
+    cost = told.costs[0].to_dict()
+    assert cost["rounds"] == [6, 4]
+    assert cost["saved_seconds"] == cost["fewer_rounds_seconds"] == pytest.approx(2 * 0.0009)
+    assert cost["dearer_rounds_seconds"] == 0
+    assert told.metrics.loc["rounds", "radixflow+noadmit vs radix"] == -2
+    assert told.slots["radix"].sum() == 24 and told.slots["radixflow+noadmit"].sum() == 16
+    assert told.requests.loc["D5", ("radix", "cause")] == "unexamined"
+    assert told.requests.loc["D5", ("radixflow+noadmit", "cause")] == "rows"
+    assert told.warnings == []
+
+
+def test_the_table_of_waits_names_the_culprits(tmp_path):
+    trace = written(tmp_path / "f.rft.jsonl", figure1("radix"))
+    table = waits(trace).set_index(["request", "cause"])
+    assert table.loc[("A5", "blocked"), "culprit"] == "P5"
+    assert table.loc[("A5", "unexamined"), "rounds"] == 4
+    assert table["rounds"].sum() == 40
+
+
+def test_the_text_names_who_stood_in_the_way_and_what_would_have_helped(tmp_path):
+    trace = written(tmp_path / "f.rft.jsonl", figure1("radix"))
+    text = explain(trace, "D5").text
+    assert "waited 5 rounds" in text and "A1, A2, A3 and 2 others" in text
+    assert "1 of the 5 rounds" in text and "`radixflow`" in text
+    assert "P1" in explain(trace, "A1").text
+    assert "did not wait" in explain(trace, "P1").text
+    traversal = written(tmp_path / "g.rft.jsonl", figure1("radixflow+noadmit"))
+    assert "`radixflow`" not in explain(traversal, "D5").text

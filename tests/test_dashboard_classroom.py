@@ -1,0 +1,59 @@
+"""The classroom: a recipe is checked, its order keeps the arrivals, and the page runs it on the real scheduler."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+from dashboard_server import at_round, drawn, running
+
+from radixflow.workloads import WorkloadRequest
+from radixflow_dashboard.app import create_app
+from radixflow_dashboard.laboratory import Recipe, RunRefused
+from radixflow_dashboard.worker import reordered
+
+
+def test_equal_recipes_are_one_run():
+    one = Recipe.read({"workload": "figure1", "options": {"max_num_seqs": 4}}, "radix")
+    other = Recipe.read({"options": {"max_num_seqs": 4}, "workload": "figure1", "order": []}, "radix")
+    assert one == other and hash(one) == hash(other)
+    with pytest.raises(RunRefused, match="each of them once"):
+        Recipe.read({"workload": "figure1", "order": ["P1", "P1"]}, "radix")
+
+
+def test_a_request_that_is_moved_takes_the_arrival_of_its_new_place():
+    requests = [WorkloadRequest(id=id, prompt=[("a", 5)], arrival=float(t)) for t, id in enumerate("abc")]
+    moved = reordered(requests, ["c", "a", "b"])
+    assert [(request.id, request.arrival) for request in moved] == [("c", 0.0), ("a", 1.0), ("b", 2.0)]
+
+
+def test_who_waits_for_another_keeps_waiting_for_it():
+    requests = [WorkloadRequest(id="a", prompt=[("a", 5)]), WorkloadRequest(id="b", prompt=[("a", 5)], after="a")]
+    assert [(request.id, request.after) for request in reordered(requests, ["b", "a"])] == [("b", "a"), ("a", None)]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="classroom runs need vLLM")
+def test_a_class_reorders_requests_and_sees_what_each_policy_makes_of_it(page):
+    with running(create_app()) as address:
+        page.goto(address)  # without a trace, the classroom
+        page.wait_for_selector("#page[data-ready=true]", timeout=240_000)
+        at_round(page, 1)
+        assert [lane["num_rounds"] for lane in drawn(page)["lanes"]] == [6, 4]
+        page.locator("#order li", has_text="A1").focus()
+        for _ in range(14):
+            page.keyboard.press("Alt+ArrowRight")
+        assert page.locator("#order li b").last.inner_text() == "A1"
+        page.wait_for_function("() => radixflow.state().order?.at(-1) === 'A1'")
+        page.wait_for_function("() => document.getElementById('lab-state').textContent.startsWith('Ran')")
+        first = page.url
+        page.fill("#lab-max_num_seqs", "2")
+        page.keyboard.press("Tab")
+        page.wait_for_function("() => radixflow.describe().lanes[0]?.S === 2")
+        page.goto(first)
+        page.wait_for_selector("#page[data-ready=true]")
+        page.wait_for_function("() => radixflow.describe().lanes[0]?.S === 4")
+        assert page.locator("#order li b").last.inner_text() == "A1"
+        page.fill("#lab-block_size", "0")
+        page.keyboard.press("Tab")
+        page.wait_for_selector("#message:not([hidden])")
+        assert "Expected a whole number" in page.locator("#message").inner_text()

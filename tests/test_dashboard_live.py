@@ -1,0 +1,108 @@
+"""A trace that is still being written, in Chromium: followed, paused, caught up with, and told about when it ends."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+
+import pytest
+from dashboard_server import at_round, cells_drawn, cells_of, drawn, opened, serving
+from dashboard_traces import Growing, long_run, write
+
+from radixflow.trace import open_trace
+
+
+@pytest.fixture
+def serve():
+    """Serves traces until the page is closed: name it before `page`, so that the page goes first."""
+    with ExitStack() as stack:
+        yield lambda *traces: stack.enter_context(serving(*traces))
+
+
+@pytest.fixture
+def growing(tmp_path):
+    run = Growing(tmp_path / "live.rft.jsonl")
+    run.round(5)
+    yield run
+    run.close()
+
+
+def status(page, words: str) -> None:
+    page.wait_for_function("(words) => document.getElementById('live-status').textContent.includes(words)", arg=words)
+
+
+@pytest.mark.parametrize("query", ["", "?poll"])
+def test_new_rounds_appear_as_they_are_written(growing, serve, page, query):
+    address = serve(growing.path)
+    opened(page, address, query)
+    status(page, "Live")
+    for _ in range(3):
+        growing.round()
+        at_round(page, growing.rounds)
+    trace = open_trace(growing.path)
+    page.wait_for_function("(n) => n in radixflow.describe().lanes[0].rounds", arg=growing.rounds)
+    assert cells_drawn(drawn(page)["lanes"][0], growing.rounds) == cells_of(trace, growing.rounds)
+    growing.end()
+    status(page, "Finished")
+
+
+def test_pause_keeps_the_picture_and_back_to_live_catches_up(growing, serve, page):
+    address = serve(growing.path)
+    opened(page, address)
+    status(page, "Live")
+    page.click("#pause-live")
+    growing.round(7)
+    status(page, "Paused, 7 new rounds")
+    assert drawn(page)["lanes"][0]["num_rounds"] == 5
+    page.click("#back-to-live")
+    at_round(page, 12)
+    growing.round()
+    at_round(page, 13)
+
+
+def test_going_back_stops_following_but_not_reading(growing, serve, page):
+    address = serve(growing.path)
+    opened(page, address)
+    status(page, "Live")
+    page.locator("#lane-0 .rf-pane").focus()
+    page.keyboard.press("Home")
+    at_round(page, 1)
+    growing.round(4)
+    page.wait_for_function("() => radixflow.describe().lanes[0].num_rounds === 9")
+    assert page.evaluate("radixflow.state().round") == 1
+    page.click("#back-to-live")
+    at_round(page, 9)
+
+
+def test_a_restarted_run_is_said_and_shown(growing, serve, page, tmp_path):
+    address = serve(growing.path)
+    opened(page, address)
+    status(page, "Live")
+    write(tmp_path / "new.rft.jsonl", long_run(3, "00000000000000cc"))
+    os.replace(tmp_path / "new.rft.jsonl", growing.path)
+    page.wait_for_function("() => radixflow.describe().lanes[0]?.num_rounds === 3")
+    status(page, "Finished")
+
+
+def test_a_truncated_run_is_said_and_stays(growing, serve, page):
+    address = serve(growing.path)
+    opened(page, address)
+    status(page, "Live")
+    os.truncate(growing.path, growing.path.stat().st_size // 2)
+    status(page, "Truncated")
+    assert drawn(page)["lanes"][0]["num_rounds"] == 5
+
+
+def test_two_pages_follow_one_run_each_in_its_own_way(growing, serve, page, browser):
+    address = serve(growing.path)
+    opened(page, address)
+    status(page, "Live")
+    context = browser.new_context()
+    other = context.new_page()
+    opened(other, address)
+    other.wait_for_selector("#pause-live")
+    other.click("#pause-live")
+    growing.round(2)
+    at_round(page, 7)
+    assert drawn(other)["lanes"][0]["num_rounds"] == 5
+    context.close()
