@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from radixflow.trace import TraceError, TraceReplaced
 
 from .api import BadQuestion, keys_of
-from .library import Library, UnknownTrace
+from .library import Library, Open, UnknownTrace
 
 LOOK_SECONDS = 0.1
 """How often a followed file is looked at."""
@@ -56,7 +56,6 @@ class Follower:
         self._library = library
         self.status = Status(key, "live")
         self.changes = 0
-        self._grown = time.monotonic()
         self._wake = asyncio.Condition()
         self._watchers = 0
         self._task: asyncio.Task | None = None
@@ -77,12 +76,11 @@ class Follower:
         try:
             opened = self._library.open(status.key)
             with opened.lock:
-                if opened.update():
-                    self._grown = time.monotonic()
+                opened.update()
                 trace = opened.trace
                 status.rounds, status.requests = trace.num_rounds, len(trace.ids)
                 status.end = trace.end.reason if trace.end else None
-                status.quiet_seconds = round(time.monotonic() - self._grown, 1)
+                status.quiet_seconds = round(self._untouched(opened), 1)
                 if trace.complete:
                     status.state = "finished"
                 else:
@@ -91,6 +89,11 @@ class Follower:
             self._replaced()
         except (TraceError, OSError) as error:
             status.state, status.message = "unreadable", str(error).split(": ", 1)[-1]
+
+    @staticmethod
+    def _untouched(opened: Open) -> float:
+        """Seconds since the file was last written; a trace that was cut long ago is quiet from the start."""
+        return max(0.0, time.time() - opened.path.stat().st_mtime)
 
     def _replaced(self) -> None:
         status = self.status

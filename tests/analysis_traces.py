@@ -43,7 +43,9 @@ def written(path: Path, records: list):
     return open_trace(path)
 
 
-def header(s: int = 4, t: int = 4096, block: int = 1024, states: int = 3, policy: str = "radix", **more) -> Header:
+def header(
+    s: int = 4, t: int = 4096, block: int = 1024, states: int = 3, policy: str = "radix", **more
+) -> Header:
     clock = more.pop("clock", Clock(wall_ns=0, monotonic_ns=0, virtual=True))
     groups = [Group(0, "full_attention", ["kv"], block)]
     groups += [Group(k + 1, "mamba", ["rec", "conv"], block) for k in range(states)]
@@ -72,22 +74,33 @@ def figure1(policy: str) -> list:
     own = LEDGER["policies"][policy]
     names = list(LEDGER["prompts"])
     number = {name: i for i, name in enumerate(names)}
-    records: list = [header(policy=policy, clock=Clock(wall_ns=0, monotonic_ns=0, virtual=True, arrivals=False))]
+    records: list = [
+        header(policy=policy, clock=Clock(wall_ns=0, monotonic_ns=0, virtual=True, arrivals=False))
+    ]
     for name, prompt in LEDGER["prompts"].items():
         document, unique = f"doc{name[1]}", f"{name}-own"
-        path = {"P": [(document, 1024)], "A": [(document, 1024), (unique, 620)], "D": [(unique, 950)]}[name[0]]
+        path = {"P": [(document, 1024)], "A": [(document, 1024), (unique, 620)], "D": [(unique, 950)]}[
+            name[0]
+        ]
         records.append(Request(number[name], name, 0, prompt, path=path))
     waiting = list(names)
     for k, (row, stopper) in enumerate(zip(own["rounds"], own["stopped_by"], strict=True)):
         n, t = k + 1, k * 1_000_000
         visits = row["row_visits"]
         chosen = [name for name, _ in visits]
-        parked = [b for b in waiting if any(w["cause"] == "blocked" and w["rounds"] == [n, n] for w in own["waits"][b])]
+        parked = [
+            b
+            for b in waiting
+            if any(w["cause"] == "blocked" and w["rounds"] == [n, n] for w in own["waits"][b])
+        ]
         stop = Stop("blocked", number[stopper]) if stopper else None
         left = [name for name in waiting if name not in chosen]
         if stopper is None and [name for name in left if name not in parked]:
             stop = Stop("rows")
-        producers = {b: next(w["producer"] for w in own["waits"][b] if w["rounds"] == [n, n] and "producer" in w) for b in parked}
+        producers = {
+            b: next(w["producer"] for w in own["waits"][b] if w["rounds"] == [n, n] and "producer" in w)
+            for b in parked
+        }
         records.append(
             Round(
                 n,
@@ -95,7 +108,9 @@ def figure1(policy: str) -> list:
                 100_000,
                 selected=[x for name, tokens in visits for x in (number[name], tokens)],
                 admissions=[Admission(number[a], LEDGER["reused"][a], LEDGER["reused"][a]) for a in chosen],
-                blocked=[Blocked(number[b], number[producers[b]], 1024, [1, 2, 3], b != stopper) for b in parked],
+                blocked=[
+                    Blocked(number[b], number[producers[b]], 1024, [1, 2, 3], b != stopper) for b in parked
+                ],
                 order=[number[b] for b in parked if b != stopper],
                 stop=stop,
                 free=100,
@@ -123,7 +138,16 @@ class Books:
     """Round -> slots by cause."""
 
 
-_REFUSALS = ("capacity", "alignment", "never_fits", "deferred", "fragmented", "encoder", "chunking", "throttled")
+_REFUSALS = (
+    "capacity",
+    "alignment",
+    "never_fits",
+    "deferred",
+    "fragmented",
+    "encoder",
+    "chunking",
+    "throttled",
+)
 
 
 class Toy:
@@ -168,7 +192,11 @@ class Toy:
         holes: list[range] = []
         for gap in (record for record in self.records if isinstance(record, Gap)):
             joins = bool(holes) and holes[-1].stop == gap.first
-            holes[-1:] = [range(holes[-1].start, gap.last + 1)] if joins else [*holes[-1:], range(gap.first, gap.last + 1)]
+            holes[-1:] = (
+                [range(holes[-1].start, gap.last + 1)]
+                if joins
+                else [*holes[-1:], range(gap.first, gap.last + 1)]
+            )
         for causes in self.books.causes.values():
             for hole in holes:
                 known = {causes[n][0] for n in hole if n in causes}
@@ -291,9 +319,16 @@ class Toy:
             else:
                 cause = dice.choice(_REFUSALS)
                 goes_on = cause in ("deferred", "fragmented")
-                more = {"status": "grammar"} if cause == "deferred" else {"needed": 5, "free": 3, "tokens_left": left}
+                more = (
+                    {"status": "grammar"}
+                    if cause == "deferred"
+                    else {"needed": 5, "free": 3, "tokens_left": left}
+                )
                 row.other.append(Other(i, cause, **more))
-                self.refused[i] = ({"encoder": "deferred", "throttled": "deferred", "chunking": "tokens"}.get(cause, cause), None)
+                self.refused[i] = (
+                    {"encoder": "deferred", "throttled": "deferred", "chunking": "tokens"}.get(cause, cause),
+                    None,
+                )
             if goes_on:
                 row.order.append(i)
             else:
@@ -313,7 +348,9 @@ class Toy:
         free = self.s - len(row.selected) // 2 - len(row.resident)
         answers = left[: max(0, free)]
         k = self.dice.randint(0, len(answers))
-        causes = [self.dice.choice(["blocked", "capacity", "alignment", "tokens", "encoder"]) for _ in answers[k:]]
+        causes = [
+            self.dice.choice(["blocked", "capacity", "alignment", "tokens", "encoder"]) for _ in answers[k:]
+        ]
         held = self.held[: max(0, free - len(answers))]
         answers, causes = answers + held, causes + ["admission"] * len(held)
         row.probe = Probe(avoidable=answers[:k], others=list(zip(answers[k:], causes, strict=True)))
@@ -334,7 +371,7 @@ class Toy:
                 records.append(Repeat(self.n, again, self.now))
                 for causes in self.books.causes.values():
                     if row.n in causes:
-                        causes.update({n: causes[row.n] for n in range(row.n + 1, self.n + 1)})
+                        causes.update(dict.fromkeys(range(row.n + 1, self.n + 1), causes[row.n]))
                 self.now += 1
         else:
             records.append(step)
@@ -342,7 +379,9 @@ class Toy:
         for i in done:
             del self.running[i]
             records.append(Finish(i, step.t, "length", 1, row.n))
-        drop = self.gaps and self.dice.random() < 0.15 and not done and not row.admissions and not row.preempted
+        drop = (
+            self.gaps and self.dice.random() < 0.15 and not done and not row.admissions and not row.preempted
+        )
         if drop:
             self.records.append(Gap(self.n - row.n + 1, len(records), row.n, self.n))
             known = self.requests[0].t if self.known_until is None else self.known_until
@@ -350,7 +389,9 @@ class Toy:
                 if self.requests[i].t > known:  # nothing tells on which side of the dropped rounds it arrived
                     for n in range(row.n, self.n + 1):
                         causes.pop(n, None)
-                lost = [n for n in range(row.n, self.n + 1) if causes.get(n, ("admission",))[0] != "admission"]
+                lost = [
+                    n for n in range(row.n, self.n + 1) if causes.get(n, ("admission",))[0] != "admission"
+                ]
                 causes.update(dict.fromkeys(lost, ("unrecorded", None)))
             self.books.slots.pop(row.n)
         else:

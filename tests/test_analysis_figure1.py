@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 from analysis_traces import LEDGER, figure1, written
 
-from radixflow.analysis import compare, diverge, explain, explain_round, lower_bound, reuse, slots, summarize, waits
+from radixflow.analysis import (
+    compare,
+    diverge,
+    explain,
+    explain_round,
+    lower_bound,
+    reuse,
+    slots,
+    summarize,
+    waits,
+)
 
 POLICIES = list(LEDGER["policies"])
 
@@ -24,8 +34,12 @@ def test_every_slot_is_what_the_hand_worked_ledger_says(run):
         own = accounted.rounds.loc[n]
         causes = [cause for cause, _ in row["empty"]]
         assert own["row_visits"] == len(row["row_visits"])
-        assert {cause: own[cause] for cause in set(causes)} == {cause: causes.count(cause) for cause in set(causes)}
-        assert explain_round(trace, n).avoidable == [who for cause, who in row["empty"] if cause == "avoidable"]
+        assert {cause: own[cause] for cause in set(causes)} == {
+            cause: causes.count(cause) for cause in set(causes)
+        }
+        assert explain_round(trace, n).avoidable == [
+            who for cause, who in row["empty"] if cause == "avoidable"
+        ]
 
 
 def test_every_wait_is_what_the_hand_worked_ledger_says(run):
@@ -34,7 +48,9 @@ def test_every_wait_is_what_the_hand_worked_ledger_says(run):
         told = explain(trace, name)
         causes = [{key: value for key, value in cause.items() if key != "seconds"} for cause in told.causes]
         assert causes == [cause | {"rounds": [cause["rounds"]]} for cause in expected], name
-        assert told.wait_rounds == sum(last - first + 1 for first, last in (cause["rounds"] for cause in expected))
+        assert told.wait_rounds == sum(
+            last - first + 1 for first, last in (cause["rounds"] for cause in expected)
+        )
         assert told.first_selected_round == told.wait_rounds + 1
 
 

@@ -57,15 +57,19 @@ def test_under_asynchronous_scheduling_the_identity_is_refused_and_says_why(tmp_
 
 def test_traces_of_different_workloads_are_flagged(tmp_path):
     end = End(20, "finished", 1)
-    a = written(tmp_path / "a.rft.jsonl", [header(), request(0), *alone(0, 1, 0, 2148, Admission(0, 0, 0)), end])
-    b = written(tmp_path / "b.rft.jsonl", [header(), request(0, 200), *alone(0, 1, 0, 2248, Admission(0, 0, 0))])
+    a = written(
+        tmp_path / "a.rft.jsonl", [header(), request(0), *alone(0, 1, 0, 2148, Admission(0, 0, 0)), end]
+    )
+    b = written(
+        tmp_path / "b.rft.jsonl", [header(), request(0, 200), *alone(0, 1, 0, 2248, Admission(0, 0, 0))]
+    )
     warnings = compare(a, b).warnings
     assert any("not the same workload" in line for line in warnings)
     assert any("no end" in line for line in warnings)
 
 
 def cache_run(*before: Cache, own_chunk: int = 2148, matched: int = 2048) -> list:
-    """r0 computes the document in round 1 (chunk of `own_chunk`), r1 looks it up in round 3 and resumes from 0."""
+    """r0 computes the document in a chunk of `own_chunk`, r1 looks it up in round 3 and resumes from 0."""
     return [
         header(states=1),
         request(0),
@@ -84,15 +88,27 @@ def cache_run(*before: Cache, own_chunk: int = 2148, matched: int = 2048) -> lis
     [
         ([Cache(1, published=[(0, 0, 0, 2048)])], 2148, "never_computed", None),
         ([Cache(1, published=[(0, 0, 0, 2048)])], 2048, "not_retained", "r0"),
-        ([Cache(1, published=[(0, 0, 0, 2048), (0, 1, 0, 2048)]), Cache(2, evicted=[(0, 1, 0, 2048, 0)])], 2048, "evicted", "r0"),
-        ([Cache(1, published=[(0, 0, 0, 2048)]), Cache(3, published=[(0, 1, 1024, 2048)])], 2148, "in_flight", "r0"),
+        (
+            [Cache(1, published=[(0, 0, 0, 2048), (0, 1, 0, 2048)]), Cache(2, evicted=[(0, 1, 0, 2048, 0)])],
+            2048,
+            "evicted",
+            "r0",
+        ),
+        (
+            [Cache(1, published=[(0, 0, 0, 2048)]), Cache(3, published=[(0, 1, 1024, 2048)])],
+            2148,
+            "in_flight",
+            "r0",
+        ),
     ],
 )
 def test_the_missing_component_of_forgone_tokens_is_named(tmp_path, before, chunk, why, by):
     trace = written(tmp_path / "t.rft.jsonl", cache_run(*before, own_chunk=chunk))
     row = reuse(trace).set_index("request").loc["r1"]
     assert (row["reused"], row["forgone"], row["fresh"], row["prompt"]) == (0, 2048, 100, 2148)
-    assert [(missing.group, missing.boundary, missing.why, missing.by) for missing in row["missing"]] == [(1, 2048, why, by)]
+    assert [(missing.group, missing.boundary, missing.why, missing.by) for missing in row["missing"]] == [
+        (1, 2048, why, by)
+    ]
     told = explain(trace, "r1")
     assert told.prefix == {"matched": {"0": 2048, "1": 0}, "ready": 0, "junction": 2048, "lookup_cap": 2147}
     assert "could resume from 0 only" in told.text
@@ -123,7 +139,9 @@ def test_the_depth_follows_a_chain_of_states_through_several_requests(tmp_path):
     records = [header(t=10**6), *requests]
     for i, (tokens, ready) in enumerate(chunks):
         records += alone(i, i + 1, 10 * i, tokens, Admission(i, ready, ready))
-        records.append(Cache(i + 1, published=[(i, g, ready, ready + 1024) for g in range(4)] if i < 2 else []))
+        records.append(
+            Cache(i + 1, published=[(i, g, ready, ready + 1024) for g in range(4)] if i < 2 else [])
+        )
     bound = lower_bound(written(tmp_path / "t.rft.jsonl", [*records, End(40, "finished", 3)]))
     assert (bound.by_tokens, bound.by_rows, bound.depth, bound.rounds) == (1, 1, 3, 3)
     assert bound.chain == ("r0", "r1", "r2")
@@ -133,8 +151,18 @@ def test_a_state_published_by_two_requests_ties_its_consumer_to_the_earlier_one(
     requests = [request(0), request(1), request(2)]
     slow = [*alone(0, 1, 0, 1024, Admission(0, 0, 0)), *alone(0, 2, 10, 1024)]
     fast = alone(1, 3, 20, 2048, Admission(1, 0, 0))
-    both = [Cache(2, published=[(0, g, 0, 2048) for g in range(4)]), Cache(3, published=[(1, g, 0, 2048) for g in range(4)])]
-    records = [*slow, both[0], *fast, both[1], *alone(2, 4, 30, 100, Admission(2, 2048, 2048)), End(50, "finished", 4)]
+    both = [
+        Cache(2, published=[(0, g, 0, 2048) for g in range(4)]),
+        Cache(3, published=[(1, g, 0, 2048) for g in range(4)]),
+    ]
+    records = [
+        *slow,
+        both[0],
+        *fast,
+        both[1],
+        *alone(2, 4, 30, 100, Admission(2, 2048, 2048)),
+        End(50, "finished", 4),
+    ]
     bound = lower_bound(written(tmp_path / "t.rft.jsonl", [header(t=10**6), *requests, *records]))
     assert bound.depth == 2 and bound.chain in (("r1", "r2"), ("r0",))
 

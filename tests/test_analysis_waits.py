@@ -26,12 +26,14 @@ def toy_trace(seed: int, rounds: int, gaps: bool):
 
 
 def named(trace, stretch) -> int | None:
-    who = stretch.facts.get("culprit") or (stretch.facts.get("producer") if stretch.cause == "blocked" else None)
+    who = stretch.facts.get("culprit") or (
+        stretch.facts.get("producer") if stretch.cause == "blocked" else None
+    )
     return None if who is None else trace.index_of(who)
 
 
 @given(seed=st.integers(0, 10**9), rounds=st.integers(1, 60), gaps=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_each_round_of_each_wait_has_the_cause_that_the_scheduler_had(seed, rounds, gaps):
     trace, toy = toy_trace(seed, rounds, gaps)
     for i in range(len(toy.requests)):
@@ -45,7 +47,7 @@ def test_each_round_of_each_wait_has_the_cause_that_the_scheduler_had(seed, roun
 
 
 @given(seed=st.integers(0, 10**9), rounds=st.integers(1, 60), gaps=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_stretches_of_a_wait_follow_each_other_from_its_begin_to_its_end(seed, rounds, gaps):
     trace, toy = toy_trace(seed, rounds, gaps)
     ledger = Ledger(trace)
@@ -59,7 +61,7 @@ def test_stretches_of_a_wait_follow_each_other_from_its_begin_to_its_end(seed, r
 
 
 @given(seed=st.integers(0, 10**9), rounds=st.integers(1, 60), gaps=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_the_table_of_all_waits_says_what_each_wait_says(seed, rounds, gaps):
     trace, _ = toy_trace(seed, rounds, gaps)
     ledger = Ledger(trace)
@@ -139,7 +141,10 @@ def test_under_priority_rows_held_by_lower_priorities_are_named(tmp_path):
     ]
     trace = written(tmp_path / "t.rft.jsonl", records)
     told = wait_of(trace, 1)
-    assert [(s.cause, s.facts) for s in told] == [("in_step", {}), ("rows", {"held_by_lower_priority": ["low"]})]
+    assert [(s.cause, s.facts) for s in told] == [
+        ("in_step", {}),
+        ("rows", {"held_by_lower_priority": ["low"]}),
+    ]
 
 
 def test_a_sum_that_does_not_come_out_is_an_error_and_not_a_remainder(tmp_path):

@@ -35,7 +35,7 @@ def status(page, words: str) -> None:
 def test_new_rounds_appear_as_they_are_written(growing, serve, page, query):
     address = serve(growing.path)
     opened(page, address, query)
-    status(page, "Live")
+    page.wait_for_selector("#pause-live")
     for _ in range(3):
         growing.round()
         at_round(page, growing.rounds)
@@ -49,7 +49,7 @@ def test_new_rounds_appear_as_they_are_written(growing, serve, page, query):
 def test_pause_keeps_the_picture_and_back_to_live_catches_up(growing, serve, page):
     address = serve(growing.path)
     opened(page, address)
-    status(page, "Live")
+    page.wait_for_selector("#pause-live")
     page.click("#pause-live")
     growing.round(7)
     status(page, "Paused, 7 new rounds")
@@ -63,7 +63,7 @@ def test_pause_keeps_the_picture_and_back_to_live_catches_up(growing, serve, pag
 def test_going_back_stops_following_but_not_reading(growing, serve, page):
     address = serve(growing.path)
     opened(page, address)
-    status(page, "Live")
+    page.wait_for_selector("#pause-live")
     page.locator("#lane-0 .rf-pane").focus()
     page.keyboard.press("Home")
     at_round(page, 1)
@@ -77,7 +77,7 @@ def test_going_back_stops_following_but_not_reading(growing, serve, page):
 def test_a_restarted_run_is_said_and_shown(growing, serve, page, tmp_path):
     address = serve(growing.path)
     opened(page, address)
-    status(page, "Live")
+    page.wait_for_selector("#pause-live")
     write(tmp_path / "new.rft.jsonl", long_run(3, "00000000000000cc"))
     os.replace(tmp_path / "new.rft.jsonl", growing.path)
     page.wait_for_function("() => radixflow.describe().lanes[0]?.num_rounds === 3")
@@ -87,7 +87,7 @@ def test_a_restarted_run_is_said_and_shown(growing, serve, page, tmp_path):
 def test_a_truncated_run_is_said_and_stays(growing, serve, page):
     address = serve(growing.path)
     opened(page, address)
-    status(page, "Live")
+    page.wait_for_selector("#pause-live")
     os.truncate(growing.path, growing.path.stat().st_size // 2)
     status(page, "Truncated")
     assert drawn(page)["lanes"][0]["num_rounds"] == 5
@@ -96,7 +96,7 @@ def test_a_truncated_run_is_said_and_stays(growing, serve, page):
 def test_two_pages_follow_one_run_each_in_its_own_way(growing, serve, page, browser):
     address = serve(growing.path)
     opened(page, address)
-    status(page, "Live")
+    page.wait_for_selector("#pause-live")
     context = browser.new_context()
     other = context.new_page()
     opened(other, address)

@@ -9,7 +9,8 @@ export function createLive(store, { panes, say, switchTo, grown }) {
   let source = null;
   let timer = 0;
   let watched = "";
-  let following = true;
+  // A link that names a round means that round.
+  let following = !new URLSearchParams(location.search).has("round");
   let paused = false; // keeps the picture as it is while the run goes on
   let unseen = 0;
   const known = new Map();
@@ -24,6 +25,7 @@ export function createLive(store, { panes, say, switchTo, grown }) {
       watched = names;
       if (open.length) listen(names);
     }
+    store.set({ follow: open.length > 0 && following });
     show();
   }
 
@@ -65,6 +67,8 @@ export function createLive(store, { panes, say, switchTo, grown }) {
       if (paused) unseen = Math.max(0, status.rounds - overview.num_rounds);
       else await catchUp(status.key);
     }
+    if (status.state === "live" && !before?.heard && following) store.set({ round: panes.longest() });
+    known.get(status.key).heard = true;
     if (status.state === "restarted" && status.next && before?.state !== "restarted") {
       if (following && !paused) (say("Another run took this file: showing it from its beginning.", true), switchTo(status.key, status.next));
     }
@@ -74,11 +78,14 @@ export function createLive(store, { panes, say, switchTo, grown }) {
   async function catchUp(key) {
     if (busy.has(key)) return; // the next event comes with the rest
     busy.add(key);
+    const began = performance.now();
     try {
       const overview = await panes.grow(key);
       if (!overview) return;
       if (following) store.set({ round: panes.longest() });
       grown();
+      // A very long run takes a while to sum up: leave as much time to everything else.
+      await new Promise((resolve) => setTimeout(resolve, performance.now() - began));
     } catch (error) {
       say(error.message);
     } finally {
@@ -90,7 +97,7 @@ export function createLive(store, { panes, say, switchTo, grown }) {
 
   const words = {
     live: "Live",
-    quiet: "Live, quiet",
+    quiet: "Quiet, no end yet",
     finished: "Finished",
     restarted: "Restarted",
     truncated: "Truncated",
@@ -123,6 +130,7 @@ export function createLive(store, { panes, say, switchTo, grown }) {
   function pause() {
     paused = true;
     following = false;
+    store.set({ follow: false });
     unseen = 0;
     show();
   }
@@ -131,6 +139,7 @@ export function createLive(store, { panes, say, switchTo, grown }) {
     paused = false;
     following = true;
     unseen = 0;
+    store.set({ follow: true });
     for (const key of store.get().traces) if (known.get(key)?.state !== "finished" || panes.overviews.get(key)?.num_rounds !== known.get(key)?.rounds) await catchUp(key);
     store.set({ round: panes.longest() });
     show();
@@ -142,6 +151,7 @@ export function createLive(store, { panes, say, switchTo, grown }) {
     leave() {
       if (!following) return;
       following = false;
+      store.set({ follow: false });
       show();
     },
     stop,

@@ -1,6 +1,6 @@
 // What the page shows, in one place: everything that a link must carry. Pure but for `remember`.
 
-const NAMES = ["view", "traces", "side", "round", "request", "axis", "first", "last", "workload", "order", "rows", "tokens", "block", "policies"];
+const NAMES = ["view", "traces", "side", "round", "follow", "request", "axis", "first", "last", "workload", "order", "rows", "tokens", "block", "policies"];
 
 // The state of a page opened without a link.
 export const initial = () => ({
@@ -8,6 +8,7 @@ export const initial = () => ({
   traces: [], // keys, the first one is policy A
   side: 0, // which of them tree and inspectors show
   round: 1,
+  follow: false, // the cursor goes along with a run that still goes on
   request: null,
   axis: "round",
   first: null, // visible rounds, null: all
@@ -50,7 +51,7 @@ export function write(state) {
   // A classroom's runs are made again from their recipe; their keys end with the server.
   if (state.traces.length && !lab) at.set("traces", state.traces.join("."));
   if (state.side) at.set("side", state.side);
-  at.set("round", state.round);
+  if (!state.follow) at.set("round", state.round);
   if (state.request !== null) at.set("request", state.request);
   if (state.axis !== "round") at.set("axis", state.axis);
   if (state.first !== null && state.last !== null) (at.set("first", state.first), at.set("last", state.last));

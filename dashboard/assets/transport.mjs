@@ -9,6 +9,7 @@ export function createTransport(store, { panes, say, partings, moved }) {
   const speed = document.getElementById("speed");
   let timer = 0;
   speed.value = "2";
+  slider.setAttribute("aria-label", "Round");
 
   const last = () => panes.longest();
   const go = (round) => {

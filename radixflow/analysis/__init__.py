@@ -1,9 +1,9 @@
 """What a trace means: pure functions of a `Trace`, without vLLM.
 
-    summarize, compare, diverge     runs in numbers, side by side
-    slots, waits, reuse, cost       the four sums that come out exactly
-    explain, explain_round, explain_trace
-                                    why, in words
+summarize, compare, diverge     runs in numbers, side by side
+slots, waits, reuse, cost       the four sums that come out exactly
+explain, explain_round, explain_trace
+                                why, in words
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ _TRAVERSAL = ("radixflow", "radixflow+frag", "radixflow+noadmit")
 
 
 def advice(trace, i: int, causes: list[dict]) -> list[str]:
-    """Sentences of advice for request i, given the causes of its wait (as in `explain`), most rounds first."""
+    """Sentences of advice for request i, given its wait's causes (as in `explain`), most rounds first."""
     said: list[str] = []
     given: set[str] = set()
     for entry in sorted(causes, key=lambda entry: -_rounds(entry)):
@@ -37,9 +37,12 @@ def _unexamined(trace, i: int, entry: dict, causes: list[dict]) -> str | None:
     blocked = any(other["culprit_cause"] == "blocked" for other in alike)
     rounds = len(waited)
     which = f"{fitting:,} of the {rounds:,} rounds" if fitting < rounds else f"all {rounds:,} rounds"
-    text = f"In {which if rounds > 1 else 'that round'} it would have fitted into the batch, had the scan gone on."
+    when = which if rounds > 1 else "that round"
+    text = f"In {when} it would have fitted into the batch, had the scan gone on."
     if blocked and trace.header.policy not in _TRAVERSAL:
-        text += " The policy `radixflow` passes over a request whose prefix is still being computed and goes on."
+        text += (
+            " The policy `radixflow` passes over a request whose prefix is still being computed and goes on."
+        )
     return text
 
 
@@ -57,8 +60,8 @@ def _never_fits(trace, i: int, entry: dict, causes: list[dict]) -> str | None:
     if entry.get("needed") is None:
         return None
     return (
-        f"Only a pool of at least {counted(entry['needed'], 'usable block')} (more GPU memory for the KV cache) or a "
-        "shorter prompt helps. A request that can't ever fit should be refused when it arrives."
+        f"Only a pool of at least {counted(entry['needed'], 'usable block')} (more GPU memory for the KV "
+        "cache) or a shorter prompt helps. A request that can't ever fit should be refused when it arrives."
     )
 
 
@@ -68,8 +71,8 @@ def _alignment(trace, i: int, entry: dict, causes: list[dict]) -> str | None:
         return None
     budget = trace.config.max_num_batched_tokens
     return (
-        f"A token budget (`max_num_batched_tokens`) of {budget + block - left} instead of {budget} would have left room "
-        f"for one block of {block} tokens."
+        f"A token budget (`max_num_batched_tokens`) of {budget + block - left} instead of {budget} would have "
+        f"left room for one block of {block} tokens."
     )
 
 
@@ -95,8 +98,8 @@ def _budget(trace, entry: dict) -> str | None:
     cap = trace.config.long_prefill_token_threshold
     if not cap and len(own) and own["tokens"].max() * 2 > budget:
         return (
-            f"{text}; so does a cap on the share of one long prompt (`long_prefill_token_threshold`): {top} alone took "
-            f"up to {own['tokens'].max()} of {budget} tokens in a round."
+            f"{text}; so does a cap on the share of one long prompt (`long_prefill_token_threshold`): {top} "
+            f"alone took up to {own['tokens'].max()} of {budget} tokens in a round."
         )
     return f"{text}."
 

@@ -161,7 +161,7 @@ def _labels(traces) -> list[str]:
 
 def _metrics(summaries: list[Summary], labels: list[str]) -> pd.DataFrame:
     flat = [_flat(summary) for summary in summaries]
-    table = pd.DataFrame({label: own for label, own in zip(labels, flat, strict=True)}, dtype=object)
+    table = pd.DataFrame(dict(zip(labels, flat, strict=True)), dtype=object)
     for label, own in zip(labels[1:], flat[1:], strict=True):
         pairs = {k: (flat[0].get(k), own.get(k)) for k in table.index}
         table[f"{label} vs {labels[0]}"] = pd.Series(
@@ -188,7 +188,9 @@ def _flat(summary: Summary) -> dict[str, float | None]:
 
 
 def _columns(labels: list[str], tables: list[pd.DataFrame], name: str) -> pd.DataFrame:
-    return pd.DataFrame({k: table[name] for k, table in zip(labels, tables, strict=True)}).loc[list(WAIT_CAUSES)]
+    return pd.DataFrame({k: table[name] for k, table in zip(labels, tables, strict=True)}).loc[
+        list(WAIT_CAUSES)
+    ]
 
 
 def _requests(ledger: Ledger) -> pd.DataFrame:
@@ -212,7 +214,9 @@ def _requests(ledger: Ledger) -> pd.DataFrame:
 
 def _records(table: pd.DataFrame) -> dict:
     """`{index: {column: value}}` with None for what is missing."""
-    return {str(key): {column: _plain(row[column]) for column in table.columns} for key, row in table.iterrows()}
+    return {
+        str(key): {column: _plain(row[column]) for column in table.columns} for key, row in table.iterrows()
+    }
 
 
 def _plain(value):

@@ -16,7 +16,7 @@ _TELLING = ("producer", "boundary", "groups", "culprit", "culprit_cause", "why",
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `explain --json` prints (CONTRACT, Explanation). Times are seconds from the trace's clock anchor."""
+    """What `explain --json` prints (CONTRACT, Explanation). Times: seconds from the trace's clock anchor."""
 
     request: str
     arrival: float
@@ -95,8 +95,8 @@ def _text(trace, i: int, outcome: str, why: Explanation, prefix: Prefix, ledger:
     if again:
         rounds = sum(stretch.rounds for wait in again for stretch in wait)
         parts.append(
-            f"Later it was preempted {counted(len(again), 'time')} (running requests ran out of KV blocks) and waited "
-            f"{counted(rounds, 'round')} more to get back in."
+            f"Later it was preempted {counted(len(again), 'time')} (running requests ran out of KV blocks) and "
+            f"waited {counted(rounds, 'round')} more to get back in."
         )
     return "\n".join(parts)
 
@@ -106,7 +106,8 @@ def _opening(trace, i: int, outcome: str, why: Explanation, clocked: bool) -> st
     who = f"{why.request} ({counted(int(row['prompt']), 'prompt token')})"
     time = f" ({seconds(why.wait_seconds)})" if clocked else ""
     if outcome == "selected" and not why.wait_rounds:
-        return f"{who} did not wait: round {why.first_selected_round}, the first after it arrived, selected it{time}."
+        first = f"round {why.first_selected_round}, the first after it arrived"
+        return f"{who} did not wait: {first}, selected it{time}."
     waited = f"waited {counted(why.wait_rounds, 'round')}{time}"
     if outcome == "selected":
         return f"{who} {waited}, until round {why.first_selected_round} selected it."
@@ -121,7 +122,9 @@ def _lines(causes: list[dict], clocked: bool) -> list[str]:
     for k, entry in enumerate(causes):
         shared = entry["cause"] == "unexamined"
         alike.setdefault((entry["cause"], entry["culprit_cause"] if shared else k), []).append(entry)
-    return [_line(entries, clocked) for entries in alike.values() if clocked or any(e["rounds"] for e in entries)]
+    return [
+        _line(entries, clocked) for entries in alike.values() if clocked or any(e["rounds"] for e in entries)
+    ]
 
 
 def _line(entries: list[dict], clocked: bool) -> str:

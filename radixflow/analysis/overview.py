@@ -122,8 +122,8 @@ def _round_text(trace, view, selected, refused, stopped, unexamined, avoidable, 
         lines.append(f"It preempted {gone}: running requests ran out of KV blocks.")
     if stopped and stopped["request"] and unexamined:
         lines.append(
-            f"{stopped_by([stopped['request']], stopped['cause'])} {counted(len(unexamined), 'request')} stood there "
-            f"({listed(unexamined)})."
+            f"{stopped_by([stopped['request']], stopped['cause'])} {counted(len(unexamined), 'request')} stood "
+            f"there ({listed(unexamined)})."
         )
     if avoidable:
         lines.append(f"Had the scan gone on, {listed(avoidable)} would have been accepted as well.")
@@ -139,7 +139,11 @@ def explain_trace(trace) -> TraceExplanation:
     table = waits_by_cause(trace)
     table = table[(table["rounds"] > 0) | (table["ns"] > 0)]
     by_cause = {
-        cause: {"requests": int(row["requests"]), "rounds": int(row["rounds"]), "seconds": float(row["seconds"])}
+        cause: {
+            "requests": int(row["requests"]),
+            "rounds": int(row["rounds"]),
+            "seconds": float(row["seconds"]),
+        }
         for cause, row in table.iterrows()
     }
     culprits = _culprits(trace)
@@ -164,7 +168,9 @@ def _culprits(trace) -> list[dict]:
     table = table[table["by"].notna().to_numpy() & (behind > 0)].groupby(["by", "cause"], sort=False).sum()
     found = [
         {"request": who, "cause": wait_cause(cause), "stopped": stopped, "rounds": waited, "seconds": ns / NS}
-        for (who, cause), stopped, waited, ns in zip(table.index, *(table[x].tolist() for x in table), strict=True)
+        for (who, cause), stopped, waited, ns in zip(
+            table.index, *(table[x].tolist() for x in table), strict=True
+        )
     ]
     return sorted(found, key=lambda entry: (-entry["seconds"], -entry["rounds"]))
 
@@ -172,28 +178,38 @@ def _culprits(trace) -> list[dict]:
 def _trace_text(trace, summary: Summary, totals, by_cause, culprits) -> str:
     bound = lower_bound(trace)
     s, rows = trace.config.max_num_seqs, summary.rows_per_round
-    lines = [f"{summary.policy} ran {counted(summary.requests, 'request')} in {counted(summary.rounds, 'round')}."]
+    lines = [
+        f"{summary.policy} ran {counted(summary.requests, 'request')} in {counted(summary.rounds, 'round')}."
+    ]
     if summary.rounds:
         lines.append(
-            f"No order of the same work could take fewer than {bound.rounds}: {bound.by_tokens} for the tokens, "
-            f"{bound.by_rows} for the rows, {bound.depth} because rounds had to follow one another "
+            f"No order of the same work could take fewer than {bound.rounds}: {bound.by_tokens} for the "
+            f"tokens, {bound.by_rows} for the rows, {bound.depth} because rounds had to follow one another "
             f"({listed(bound.chain)})."
         )
     if summary.stalled_rounds:
-        lines.append(f"{counted(summary.stalled_rounds, 'call')} of the scheduler scheduled nothing: the run stalled.")
+        lines.append(
+            f"{counted(summary.stalled_rounds, 'call')} of the scheduler scheduled nothing: the run stalled."
+        )
     if rows is not None:
-        lines.append(f"A round filled {rows:.2f} of {s} rows on average; {counted(summary.empty_slots, 'slot')} stayed empty.")
+        lines.append(
+            f"A round filled {rows:.2f} of {s} rows on average; {counted(summary.empty_slots, 'slot')} stayed empty."
+        )
         lost = {cause: n for cause, n in totals.items() if n and cause != "row_visits"}
         lines += [f"- {n:,} {_SLOT_WORDS[cause]}" for cause, n in lost.items()]
     if by_cause:
         lines.append("Requests waited, all together:")
-        for cause, own in sorted(by_cause.items(), key=lambda item: (-item[1]["seconds"], -item[1]["rounds"])):
+        for cause, own in sorted(
+            by_cause.items(), key=lambda item: (-item[1]["seconds"], -item[1]["rounds"])
+        ):
             time = f", {seconds(own['seconds'])}" if trace.header.clock.arrivals else ""
-            lines.append(f"- {cause}: {counted(own['rounds'], 'round')}{time} ({counted(own['requests'], 'request')})")
+            lines.append(
+                f"- {cause}: {counted(own['rounds'], 'round')}{time} ({counted(own['requests'], 'request')})"
+            )
     for entry in culprits[:3]:
         lines.append(
-            f"{entry['request']} ({entry['cause']}) stopped the scan in {counted(entry['stopped'], 'round')}; those "
-            f"behind it waited {counted(entry['rounds'], 'round')} for that, all together."
+            f"{entry['request']} ({entry['cause']}) stopped the scan in {counted(entry['stopped'], 'round')}; "
+            f"those behind it waited {counted(entry['rounds'], 'round')} for that, all together."
         )
     if summary.reuse_rate is not None:
         lines.append(f"{summary.reuse_rate:.1%} of the admitted prompt tokens came from the prefix cache.")

@@ -84,7 +84,9 @@ class CacheHistory:
                     continue
                 place = self._places.at(i, depth)
                 if place in chosen:
-                    self._events[place].setdefault(group, list(self._cleared)).append(CacheEvent(n, event, i, by))
+                    self._events[place].setdefault(group, list(self._cleared)).append(
+                        CacheEvent(n, event, i, by)
+                    )
         for own in self._events.values():
             for events in own.values():
                 events.sort(key=lambda event: event.round)

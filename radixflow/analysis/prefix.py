@@ -58,12 +58,14 @@ class Prefix:
             return [f"It resumed from {self.ready} tokens that the prefix cache held."]
         lost = self.junction - self.ready
         text = (
-            f"The cache knew {self.junction} tokens of its prompt, but it could resume from {self.ready} only; the "
-            f"other {lost} were computed again."
+            f"The cache knew {self.junction} tokens of its prompt, but it could resume from {self.ready} only; "
+            f"the other {lost} were computed again."
         )
         for why in {missing.why: missing for missing in self.missing}.values():
             groups = listed(f"{other.group}" for other in self.missing if other.why == why.why)
-            text += f" Missing at {why.boundary} tokens: the {why.kind} state of group {groups}: {_reason(why)}."
+            text += (
+                f" Missing at {why.boundary} tokens: the {why.kind} state of group {groups}: {_reason(why)}."
+            )
         return [text]
 
 
@@ -115,7 +117,9 @@ def _matched(trace, i: int, n: int | None, cap: int, longest: int | None) -> dic
         for boundary in boundaries[group.index]:
             events = history.of(i, boundary).get(group.index, [])
             before = [event for event in events if event.round < n]
-            found_now = attention and boundary <= (longest or 0) and any(e.round == n and e.i != i for e in events)
+            found_now = (
+                attention and boundary <= (longest or 0) and any(e.round == n and e.i != i for e in events)
+            )
             if found_now or before and before[-1].event == "published":
                 best = boundary
             elif attention:

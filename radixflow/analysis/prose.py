@@ -74,24 +74,26 @@ def in_the_way(cause: str, facts: dict) -> str:
         case "blocked":
             producer = facts.get("producer", "another request")
             return (
-                f"The cached prefix that it can resume from, {facts.get('boundary', '?')} tokens long, was being "
-                f"computed by {producer} in the same round; it can be read from the next round on."
+                f"The cached prefix that it can resume from, {facts.get('boundary', '?')} tokens long, was "
+                f"being computed by {producer} in the same round; it can be read from the next round on."
             )
         case "capacity":
             return f"It needed {_blocks(facts)}.{_behind(facts)}"
         case "never_fits":
             return (
-                f"It needs {facts.get('needed', '?')} KV blocks and the whole pool has {facts.get('total', '?')}: "
-                f"it can never be selected.{_behind(facts)}"
+                f"It needs {facts.get('needed', '?')} KV blocks and the whole pool has "
+                f"{facts.get('total', '?')}: it can never be selected.{_behind(facts)}"
             )
         case "alignment":
             return (
-                f"{facts.get('tokens_left', '?')} tokens of the round's budget were left, but its next chunk must end "
-                f"on a block of {facts.get('block', '?')} tokens: cut to whole blocks, nothing remained of it."
+                f"{facts.get('tokens_left', '?')} tokens of the round's budget were left, but its next chunk "
+                f"must end on a block of {facts.get('block', '?')} tokens: cut to whole blocks, nothing remained "
+                "of it."
             )
         case "tokens":
             if facts.get("gate") == "chunking":
-                return f"Its prompt may not be cut, and only {facts.get('tokens_left', '?')} tokens of budget were left."
+                left = facts.get("tokens_left", "?")
+                return f"Its prompt may not be cut, and only {left} tokens of budget were left."
             spent = f", most of it by {listed(facts['spent_by'])}" if facts.get("spent_by") else ""
             return f"The round's token budget was used up before the scan reached it{spent}."
         case "rows":
@@ -103,8 +105,8 @@ def in_the_way(cause: str, facts: dict) -> str:
         case "not_entered":
             if facts.get("spent_by"):
                 return (
-                    f"Running requests (most of all {listed(facts['spent_by'])}) used up the token budget, so the "
-                    "waiting queue was not looked at."
+                    f"Running requests (most of all {listed(facts['spent_by'])}) used up the token budget, so "
+                    "the waiting queue was not looked at."
                 )
             if facts.get("why") == "preemption this round":
                 return "Running requests ran out of KV blocks; a round that preempts admits nobody from the queue."
@@ -113,15 +115,17 @@ def in_the_way(cause: str, facts: dict) -> str:
             return f"Admission held it for {seconds(facts['held'])} to let related requests arrive."
         case "fragmented":
             return (
-                f"The {facts.get('tokens_left', '?')} tokens left would have cut it short of its next whole block, so "
-                "it was put aside for a request that fits."
+                f"The {facts.get('tokens_left', '?')} tokens left would have cut it short of its next whole "
+                "block, so it was put aside for a request that fits."
             )
         case "deferred":
             return f"It was not ready to run: {_DEFERRED.get(facts.get('status'), 'the trace does not say why')}."
         case "in_step":
             return "It arrived while the engine was busy; the next call of the scheduler saw it."
         case _:
-            return "The trace does not say: rounds are missing from it, or a round does not name this request."
+            return (
+                "The trace does not say: rounds are missing from it, or a round does not name this request."
+            )
 
 
 def _blocks(facts: dict) -> str:

@@ -95,7 +95,9 @@ def missing_states(trace, looked_up: pd.DataFrame) -> list[list[Missing]]:
                 own.append(Missing(group.index, group.kind, matched, "between_boundaries", None, None))
                 continue
             events = history.of(i, boundary).get(group.index, [])
-            why, by, when = _fate(events, i, n, "kv" in group.components) or _uncached(chunk_ends.at(i, boundary, n))
+            why, by, when = _fate(events, i, n, "kv" in group.components) or _uncached(
+                chunk_ends.at(i, boundary, n)
+            )
             if why != "present":
                 own.append(Missing(group.index, group.kind, boundary, why, _name(trace, by), when))
         found.append(own)
@@ -106,7 +108,9 @@ def _name(trace, i: int | None) -> str | None:
     return None if i is None or i < 0 else trace.ids[i]
 
 
-def _fate(events: list[CacheEvent], i: int, n: int, attention: bool) -> tuple[str, int | None, int | None] | None:
+def _fate(
+    events: list[CacheEvent], i: int, n: int, attention: bool
+) -> tuple[str, int | None, int | None] | None:
     """What the cache held when round n looked request i up: `(why, by, round)`; None where it never held it.
 
     A key-value block can be matched in the round that computes it, a recurrent state from the next round on.

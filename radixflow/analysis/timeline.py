@@ -100,7 +100,9 @@ def last_moment(trace) -> int:
 def _defaults(trace, rounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Each round's cause for the requests that it doesn't name, and the culprit where one stopped it."""
     number = {name: i for i, name in enumerate(trace.ids)}
-    stop, by, closed = (rounds[name].to_numpy(dtype=object) for name in ("stop_cause", "stopped_by", "closed"))
+    stop, by, closed = (
+        rounds[name].to_numpy(dtype=object) for name in ("stop_cause", "stopped_by", "closed")
+    )
     causes = np.full(len(rounds), WAIT_CODE["unrecorded"], dtype=np.int8)
     culprits = np.full(len(rounds), -1, dtype=np.int32)
     culprit_causes = np.full(len(rounds), -1, dtype=np.int8)

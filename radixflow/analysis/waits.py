@@ -81,7 +81,9 @@ class Ledger:
         at = period.begin
         for stretch in found:
             if stretch.begin_ns != at or stretch.end_ns < at:
-                raise AccountingError(self._complaint(period, f"a stretch begins at {stretch.begin_ns}, not at {at}"))
+                raise AccountingError(
+                    self._complaint(period, f"a stretch begins at {stretch.begin_ns}, not at {at}")
+                )
             at = stretch.end_ns
         if at != period.end:
             raise AccountingError(self._complaint(period, f"its stretches end at {at}, not at {period.end}"))
@@ -180,7 +182,10 @@ class Ledger:
     def _tenure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Of each request: number, priority, first round with a row, last round with one."""
         requests = self.trace.requests
-        begun, gone = (requests[name].to_numpy(float, na_value=np.inf) for name in ("first_selected_round", "finish_round"))
+        begun, gone = (
+            requests[name].to_numpy(float, na_value=np.inf)
+            for name in ("first_selected_round", "finish_round")
+        )
         return requests.index.to_numpy(), requests["priority"].to_numpy(), begun, gone
 
     def _waited_throughout(self, j: int, a: int, b: int) -> bool:
@@ -221,7 +226,9 @@ class Ledger:
             mine = line.cause == code
             for target, values in ((rounds, line.counts), (ns, length)):
                 summed = np.append(0, np.cumsum(np.where(mine, values, 0)))
-                target[:, code] += np.where(leave > enter, summed[leave] - summed[np.minimum(enter, leave)], 0)
+                target[:, code] += np.where(
+                    leave > enter, summed[leave] - summed[np.minimum(enter, leave)], 0
+                )
         self._move_refused(rounds, ns, length, enter, leave)
         waited = np.flatnonzero(leave > enter)  # a request that left within a stretch waited only part of it
         late, more = line.t[leave[waited]] - end[waited], line.last[leave[waited] - 1] - through[waited]
@@ -239,7 +246,9 @@ class Ledger:
         if len(wrong):
             period = self.periods[wrong[0]]
             raise AccountingError(
-                self._complaint(period, f"its causes last {ns[wrong[0]].sum()} ns, it {period.end - period.begin}")
+                self._complaint(
+                    period, f"its causes last {ns[wrong[0]].sum()} ns, it {period.end - period.begin}"
+                )
             )
         return rounds, ns
 

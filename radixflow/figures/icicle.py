@@ -155,7 +155,7 @@ def _requests(
     view = next(iter(trace.iter_rounds(at_round, at_round)), None)
     if view is not None:
         producers = {b.i: b.producer for b in view.blocked}
-        done = {i: _computed(prefix, i) for i in (*(i for i, _ in view.selected), *view.resident)}
+        done = {i: prefix.computed(i) for i in prefix.running if prefix.knows(i)}
     leaf = {}
     for node in data["nodes"]:
         for i in (*node["running"], *node["waiting"]):
@@ -183,10 +183,6 @@ def _requests(
             }
         )
     return result
-
-
-def _computed(prefix: Any, i: int) -> int:
-    return int(prefix._computed[prefix.trace._store.row_of[i]])
 
 
 def _fold_dead(nodes: dict[str, dict]) -> None:
@@ -251,10 +247,9 @@ def _place(nodes: dict[str, dict], requests: list[dict], prefix: Any | None, hid
         here = [request["i"] for request in live.get(key, ())]
         if prefix is None or nodes[key]["folded"]:
             return here
-        through = set(prefix.requests_of(prefix.node(key))) if key in prefix._by_id else set(here)
-        below = set().union(
-            *(prefix.requests_of(prefix.node(c)) for c in children.get(key, ()) if c in prefix._by_id)
-        )
+        through = set(prefix.requests_of(prefix.node(key)))
+        deeper = [child for child in children.get(key, ()) if not nodes[child]["folded"]]
+        below = {i for child in deeper for i in prefix.requests_of(prefix.node(child))}
         return sorted((through - below) | set(here))
 
     row = 0

@@ -15,8 +15,9 @@ CODES = ("no_progress", "never_fits")
 LONG = 100
 """Stalled rounds in a row that are too many even where the run went on afterwards."""
 
-_OWN = ("deferred", "paused", "throttled")
-"""Stalls for which the scheduler waits on purpose: for a grammar, another machine, a user."""
+_PASSING = ("deferred", "paused", "throttled", "preemption")
+"""Stalls that end by themselves: the scheduler waits on purpose (for a grammar, another machine, a user), or
+the round took memory back from running requests, so that the next one finds other conditions."""
 
 
 def find(evidence: Evidence) -> Iterator[Finding]:
@@ -27,7 +28,9 @@ def find(evidence: Evidence) -> Iterator[Finding]:
 
 def _no_progress(evidence: Evidence) -> Iterator[Finding]:
     trace = evidence.trace
-    stalls = [(first, last, cause, i) for first, last, cause, i in evidence.seen.stalls if cause not in _OWN]
+    stalls = [
+        (first, last, cause, i) for first, last, cause, i in evidence.seen.stalls if cause not in _PASSING
+    ]
     stretches = joined((first, last) for first, last, _, _ in stalls if stalls)
     ended = trace.end is not None and trace.end.reason == "stalled"
     for first, last in stretches:

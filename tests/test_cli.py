@@ -1,0 +1,183 @@
+"""The commands: JSON that programs can rely on, exit codes, and one line for bad input."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from radixflow.cli import main
+
+SUMMARY = (
+    "trace policy engine model workload requests completed aborted rounds stalled_rounds scheduled_tokens "
+    "row_visits rows_per_round empty_slots avoidable_slots blocked_visits reuse_rate recomputed_tokens "
+    "lower_bound_rounds latency first_selected_wait host_seconds wall_seconds"
+).split()
+ROUND = (
+    "round selected blocked other unexamined stopped_by tokens_used rows_used avoidable_slots free_blocks "
+    "preempted admitted released_by host_seconds"
+).split()
+EXPLANATION = "request arrival first_selected_round wait_rounds wait_seconds causes prefix text".split()
+
+
+@pytest.fixture
+def command(monkeypatch, capfd, tmp_path):
+    """Run `radixflow ARGS` in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["radixflow", *map(str, args)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capfd.readouterr()
+        return ended.value.code or 0, said.out, said.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def figure1(tmp_path_factory):
+    """Traces of Figure 1 under native scheduling and the traversal."""
+    pytest.importorskip("vllm")
+    import radixflow as rf
+
+    folder = tmp_path_factory.mktemp("figure1")
+    paths = [folder / f"{policy}.rft.jsonl.zst" for policy in ("radix", "radixflow")]
+    for path in paths:
+        rf.run("figure1", path.name.split(".")[0], trace=path)
+    return paths
+
+
+def test_run_prints_one_summary_and_nothing_else_on_stdout(command, tmp_path):
+    pytest.importorskip("vllm")
+    code, out, _ = command("run", "figure1", "--policy", "radix", "-o", "t.rft.jsonl", "--json")
+    assert code == 0 and out.count("\n") == 1
+    summary = json.loads(out)
+    assert list(summary) == SUMMARY
+    assert (summary["rounds"], summary["empty_slots"], summary["avoidable_slots"]) == (6, 9, 7)
+    assert summary["latency"] is None, "figure1 has no clock"
+    assert (tmp_path / "t.rft.jsonl").exists()
+
+
+def test_run_with_several_policies_compares_them_and_their_output(command):
+    pytest.importorskip("vllm")
+    code, out, _ = command("run", "figure1", "--policy", "radix,radixflow", "-o", "runs", "--json")
+    compared = json.loads(out)
+    assert code == 0 and [s["rounds"] for s in compared["summaries"]] == [6, 4]
+    assert compared["agreement"] == [{"same": 15, "requests": 15}]
+
+
+def test_a_stalled_run_keeps_its_trace_and_ends_with_3_naming_the_culprit(command, tmp_path):
+    pytest.importorskip("vllm")
+    code, out, err = command("run", "d11-never-fits", "--policy", "radix", "-o", "t.rft.jsonl", "--json")
+    assert code == 3 and json.loads(out)["stalled_rounds"] == 1
+    assert "big" in err and "never_fits" in err and "17" in err
+    assert command("check", "t.rft.jsonl")[0] == 0
+
+
+def test_an_interrupted_run_keeps_a_readable_trace_and_ends_with_130(command, monkeypatch, tmp_path):
+    pytest.importorskip("vllm")
+    from radixflow.engines.simulator import Simulator
+
+    complete = Simulator._complete
+
+    def interrupting(simulator, *args):
+        if simulator._rounds == 2:
+            raise KeyboardInterrupt
+        complete(simulator, *args)
+
+    monkeypatch.setattr(Simulator, "_complete", interrupting)
+    code, _, err = command("run", "figure1", "--policy", "radix", "-o", "t.rft.jsonl")
+    assert code == 130 and "t.rft.jsonl" in err
+    monkeypatch.undo()
+    from radixflow.trace import open_trace
+
+    assert open_trace(tmp_path / "t.rft.jsonl").end.reason == "interrupted"
+
+
+def test_rounds_prints_one_record_a_line(command, figure1):
+    code, out, _ = command("rounds", figure1[0], "--json")
+    records = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and [record["round"] for record in records] == [1, 2, 3, 4, 5, 6]
+    assert all(list(record) == ROUND for record in records)
+    first = records[0]
+    assert first["selected"] == [["P1", 1024]]
+    assert first["blocked"] == [{"id": "A1", "producer": "P1", "boundary": 1024, "groups": [1, 2, 3]}]
+    assert first["stopped_by"] == {"id": "A1", "cause": "blocked"} and len(first["unexamined"]) == 13
+    assert sum(record["tokens_used"] for record in records) == 12_970
+
+
+def test_compare_prints_the_metrics_and_an_identity_that_adds_up(command, figure1):
+    code, out, _ = command("compare", *figure1, "--json")
+    cost = json.loads(out)["cost"][0]
+    assert code == 0 and cost["holds"] and cost["rounds"] == [6, 4]
+    code, out, _ = command("compare", *figure1)
+    assert code == 0 and "empty slots" in out and "fewer rounds" in out
+
+
+def test_explain_names_the_culprit_and_its_causes_add_up(command, figure1):
+    code, out, _ = command("explain", figure1[0], "D1", "--json")
+    why = json.loads(out)
+    assert code == 0 and list(why) == EXPLANATION
+    assert why["wait_rounds"] == 1 and why["causes"][0]["cause"] == "unexamined"
+    assert why["causes"][0]["culprit"] == "A1"
+    for args in ((), ("--round", "1")):
+        code, out, _ = command("explain", figure1[0], *args)
+        assert code == 0 and "A1" in out
+
+
+def test_check_prints_properties_and_findings(command, figure1):
+    code, out, _ = command("check", figure1[0], "--json")
+    report = json.loads(out)
+    assert code == 0 and set(report) == {"properties", "findings"}
+    assert {"same_round_dependency", "head_of_line"} <= {finding["code"] for finding in report["findings"]}
+    assert all(set(entry) == {"name", "holds", "checked", "counterexample"} for entry in report["properties"])
+
+
+def test_models_and_workloads_list_what_there_is(command):
+    code, out, _ = command("models", "--json")
+    listed = json.loads(out)
+    assert code == 0 and "Qwen3.5-9B" in [profile["name"] for profile in listed["profiles"]]
+    assert "tiny-nemotron-h" in listed["tiny"]
+    code, out, _ = command("workloads", "--json")
+    assert code == 0 and "figure1" in json.loads(out)["workloads"]
+
+
+BAD = [
+    (("run", "figure2"), "figure1"),
+    (("run", "figure1", "--policy", "radixfow"), "radixflow"),
+    (("run", "figure1", "--engine", "gpu"), "sim"),
+    (("run", "figure1", "--model", "Qwen3.5-7B"), "Qwen3.5"),
+    (("run", "figure1", "--retention-interval", "often"), "dense"),
+    (("run", "figure1", "--with", "articles"), "KEY=VALUE"),
+    (("run", "figure1", "--max-num-seqs", "0"), "max_num_seqs"),
+    (("run", "figure1", "-o", "t.json"), ".rft.jsonl"),
+    (("rounds", "missing.rft.jsonl"), "missing.rft.jsonl"),
+    (("compare", "missing.rft.jsonl"), "missing.rft.jsonl"),
+    (("explain", "missing.rft.jsonl", "A1"), "missing.rft.jsonl"),
+    (("rnds", "t"), "rnds"),
+    (("rounds", "--frist", "1"), "--frist"),
+]
+
+
+@pytest.mark.parametrize(("args", "said"), BAD, ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
+def test_bad_input_is_one_line_and_exit_2(command, args, said):
+    if args[0] == "run":
+        pytest.importorskip("vllm")
+    code, out, err = command(*args)
+    assert code == 2 and out == ""
+    assert err.count("\n") == 1 and said in err and "Traceback" not in err
+
+
+def test_an_unknown_request_and_an_unknown_round_are_bad_input(command, figure1):
+    for args, said in ((("explain", figure1[0], "A9"), "A9"), (("explain", figure1[0], "--round", "99"), "99")):
+        code, _, err = command(*args)
+        assert code == 2 and said in err and err.count("\n") == 1
+
+
+def test_help_names_every_command(command):
+    code, out, _ = command("--help")
+    assert code == 0
+    for name in ("run", "rounds", "compare", "explain", "check", "dash", "models", "workloads", "demo"):
+        assert name in out
