@@ -1,6 +1,6 @@
 """How big a trace is, what writing costs, and what opening a long one takes.
 
-    python benchmarks/trace_size.py [ROUNDS]
+    python benchmarks/bench_trace_size.py [ROUNDS]
 
 Records are synthetic but shaped like a server's: Poisson arrivals over shared documents, chunked prefill,
 decoding, a queue with a stopper and parked requests, measured-looking times, publications and evictions.
@@ -149,8 +149,8 @@ def opened(path: Path) -> dict:
     """In a fresh process: processor seconds and peak memory of opening, of a round, and of the tables."""
     code = """
 import json, sys, time
-sys.path.insert(0, '.')
-from benchmarks.trace_size import open_trace, peak_mb
+sys.path.insert(0, sys.argv[2])
+from bench_trace_size import open_trace, peak_mb
 import pandas
 marks = {'base': peak_mb()}
 began = time.process_time()
@@ -168,7 +168,7 @@ marks['tables'], marks['tables_mb'] = time.process_time() - began, peak_mb()
 print(json.dumps(marks))
 """
     answer = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(path), str(Path(__file__).parent)], capture_output=True, text=True, check=True
     )
     return json.loads(answer.stdout)
 

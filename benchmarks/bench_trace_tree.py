@@ -1,6 +1,6 @@
 """How long a prefix tree of any round takes, as a share of 50 ms.
 
-python benchmarks/trace_tree.py [ROUNDS]
+python benchmarks/bench_trace_tree.py [ROUNDS]
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.trace_size import header, server
+from bench_trace_size import header, server
 from radixflow.trace import TraceWriter, open_trace
 
 

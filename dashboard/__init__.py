@@ -1,7 +1,8 @@
 """The dashboard: rounds, bubbles and the prefix tree, replayed and live, in a browser.
 
-Installed as `radixflow_dashboard`. A Dash app on FastAPI: Dash lays out the page and answers with tables, charts and
-words; small ES modules in `assets/` hold the one cursor and draw with the canvas module of `radixflow.widgets`.
+Installed as `radixflow_dashboard`. A Dash app on FastAPI: Dash lays out the page and answers with tables,
+charts and words; small ES modules in `assets/` hold the one cursor and draw with the canvas module of
+`radixflow.widgets`.
 """
 
 from __future__ import annotations

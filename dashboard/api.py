@@ -1,6 +1,7 @@
 """What the page's own modules ask for: data of one trace, as JSON, a window at a time.
 
-Every answer is what `radixflow.figures` computed. Traces go by their opaque keys; numbers are clamped to the run.
+Every answer is what `radixflow.figures` computed. Traces go by their opaque keys; numbers are clamped to the
+run.
 """
 
 from __future__ import annotations
@@ -63,7 +64,11 @@ def router(library: Library) -> APIRouter:
     async def window(request: Request) -> Response:
         return await answer(
             lambda: window_of(
-                library, key_of(request), number(request, "first"), number(request, "last"), keys_of(request, "among")
+                library,
+                key_of(request),
+                number(request, "first"),
+                number(request, "last"),
+                keys_of(request, "among"),
             )
         )
 
@@ -79,7 +84,11 @@ def router(library: Library) -> APIRouter:
         return await answer(
             lambda: {
                 "round": jump_from(
-                    library, key_of(request), what, number(request, "from"), number(request, "direction", -1, 1)
+                    library,
+                    key_of(request),
+                    what,
+                    number(request, "from"),
+                    number(request, "direction", -1, 1),
                 )
             }
         )
@@ -150,7 +159,8 @@ def tree_of(library: Library, key: str, n: int, among: list[str]) -> dict[str, A
 
 
 def jump_from(library: Library, key: str, what: str, n: int, direction: int) -> int | None:
-    """The next round after n (before it, where direction is negative) with a landmark; None where there is none."""
+    """The next round after n (before it, where direction is negative) with a landmark; None where there is
+    none."""
     if what not in LANDMARKS:
         raise BadQuestion(f"what is {what[:40]!r}; expected one of {', '.join(LANDMARKS)}")
     with library.reading(key) as opened:
@@ -178,7 +188,8 @@ def landmarks(opened: Open) -> dict[str, np.ndarray]:
 
 
 def partings_of(library: Library, keys: list[str]) -> list[int | None]:
-    """For each trace after the first, the round in which it first decided otherwise; None where it never did."""
+    """For each trace after the first, the round in which it first decided otherwise; None where it never
+    did."""
     with library.reading_all(keys) as opened:
         parts = [diverge(opened[0].trace, one.trace) for one in opened[1:]]
     return [part.round if part else None for part in parts]

@@ -52,14 +52,17 @@ def create_app(
 ) -> dash.Dash:
     """The dashboard, ready for uvicorn as `app.server`.
 
-    traces: files that may be shown; they are opened now where there are few. trace_dir: a folder whose traces may be
-    shown too. token: what clients must show; needed where `host`, the address that will be listened on, isn't this
-    machine's own.
+    traces: files that may be shown.
+    trace_dir: a folder whose traces may be shown too.
+    token: what clients must show; needed where others than this machine reach `host`.
+    host: the address that will be listened on.
 
     Raises TraceError for a file that is no trace, ValueError for an open address without a token.
     """
     if not is_loopback(host) and not token:
-        raise ValueError(f"host {host}: anybody on the network could read the traces; expected a token beside it")
+        raise ValueError(
+            f"host {host}: anybody on the network could read the traces; expected a token beside it"
+        )
     library = Library(list(traces or []), trace_dir)
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app = dash.Dash(
@@ -149,4 +152,3 @@ def serve(
         uvicorn.Server(config).run()
     finally:
         app.laboratory.close()
-

@@ -12,9 +12,12 @@ from starlette.concurrency import run_in_threadpool
 
 from radixflow.trace import TraceError
 
-from . import compare, inspectors
+from . import compare
 from .api import MAX_TRACES
 from .library import Library, UnknownTrace
+from .node_inspector import node_view
+from .request_inspector import request_view
+from .round_inspector import round_view
 
 
 def register(app: Dash, library: Library) -> None:
@@ -31,7 +34,7 @@ def register(app: Dash, library: Library) -> None:
             return no_update, no_update
         key, n, among = str(cursor.get("trace", "")), _whole(cursor.get("round")), _keys(cursor.get("among"))
         try:
-            return await run_in_threadpool(inspectors.round_view, library, key, n, among)
+            return await run_in_threadpool(round_view, library, key, n, among)
         except (UnknownTrace, TraceError) as error:
             return _sorry(error), []
 
@@ -46,9 +49,7 @@ def register(app: Dash, library: Library) -> None:
         key, request = str(selection.get("trace", "")), selection.get("request")
         request = str(request) if request is not None else None
         try:
-            return await run_in_threadpool(
-                inspectors.request_view, library, key, request, _keys(selection.get("among"))
-            )
+            return await run_in_threadpool(request_view, library, key, request, _keys(selection.get("among")))
         except (UnknownTrace, TraceError) as error:
             return _sorry(error)
 
@@ -60,9 +61,13 @@ def register(app: Dash, library: Library) -> None:
     async def node(choice: dict[str, Any] | None):
         if not choice:
             return no_update
-        key, chosen, n = str(choice.get("trace", "")), str(choice.get("node", "")), _whole(choice.get("round"))
+        key, chosen, n = (
+            str(choice.get("trace", "")),
+            str(choice.get("node", "")),
+            _whole(choice.get("round")),
+        )
         try:
-            return await run_in_threadpool(inspectors.node_view, library, key, chosen, n, _keys(choice.get("among")))
+            return await run_in_threadpool(node_view, library, key, chosen, n, _keys(choice.get("among")))
         except (UnknownTrace, TraceError) as error:
             return _sorry(error)
 

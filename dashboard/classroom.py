@@ -51,7 +51,8 @@ def panel() -> list[Any]:
                             [
                                 html.H3("Order of arrival"),
                                 html.Span(
-                                    "Drag, or move the focused one with Alt and an arrow key", className="soft"
+                                    "Drag, or move the focused one with Alt and an arrow key",
+                                    className="soft",
                                 ),
                             ],
                             className="strip-title",
@@ -68,7 +69,9 @@ def panel() -> list[Any]:
 
 def _number(name: str, label: str) -> html.Label:
     """A number field; its input is made by the page, which owns the recipe."""
-    return html.Label([html.Span(label), html.Span(className="number-host", **{"data-number": name})], className="field")
+    return html.Label(
+        [html.Span(label), html.Span(className="number-host", **{"data-number": name})], className="field"
+    )
 
 
 def router(lab: Laboratory) -> APIRouter:

@@ -66,7 +66,15 @@ METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
 }
 """Key of `Comparison.metrics` -> words, and how its numbers are written."""
 
-SHORT = ("rounds", "rows_per_round", "avoidable_slots", "reuse_rate", "latency_mean", "latency_p99", "host_seconds")
+SHORT = (
+    "rounds",
+    "rows_per_round",
+    "avoidable_slots",
+    "reuse_rate",
+    "latency_mean",
+    "latency_p99",
+    "host_seconds",
+)
 
 
 def body(library: Library, keys: list[str], whole: bool, theme: str) -> list[Any]:
@@ -76,7 +84,10 @@ def body(library: Library, keys: list[str], whole: bool, theme: str) -> list[Any
         return [*out, html.P("Choose a second run to compare with.", className="soft")]
     with library.reading_all(keys) as opened:
         found = compare(*(one.trace for one in opened))
-        out += [_parting(label, part, found.labels[0]) for label, part in zip(found.labels[1:], found.divergences, strict=True)]
+        out += [
+            _parting(label, part, found.labels[0])
+            for label, part in zip(found.labels[1:], found.divergences, strict=True)
+        ]
         if found.warnings:
             out.append(html.Ul([html.Li(line) for line in found.warnings], className="warnings"))
         if not whole:
@@ -96,7 +107,10 @@ def body(library: Library, keys: list[str], whole: bool, theme: str) -> list[Any
     if clocked:
         latency = {label: found.requests[label]["latency"] for label in found.labels}
         grid.append(_chart("Latency, and its tail", charts.latency_ecdf(latency, theme), tall=True))
-    costs = {label: cost.to_dict() if cost else None for label, cost in zip(found.labels[1:], found.costs, strict=True)}
+    costs = {
+        label: cost.to_dict() if cost else None
+        for label, cost in zip(found.labels[1:], found.costs, strict=True)
+    }
     if any(costs.values()):
         grid.append(_chart("Host time saved", charts.cost_identity(costs, theme), _identity(found)))
     refused = [f"{label}: {why}." for label, why in zip(found.labels[1:], found.refusals, strict=True) if why]
@@ -104,7 +118,9 @@ def body(library: Library, keys: list[str], whole: bool, theme: str) -> list[Any
         out.append(html.P(["No cost identity. ", *refused], className="soft"))
     return [
         *out,
-        html.Div([html.Div(_table(found, tuple(METRICS)), className="metrics-host"), *grid], className="charts"),
+        html.Div(
+            [_table(found, tuple(METRICS)), html.Div(grid, className="charts")], className="side-by-side"
+        ),
         html.Div([html.H3("Requests"), _requests(found, clocked)], className="chart wide"),
     ]
 
@@ -139,7 +155,9 @@ def _parting(label: str, part: Divergence | None, first: str) -> html.P:
         return html.P([html.B(label), f" decided as {first} did in every round."])
     words: list[Any] = [html.B(label), f" and {first} part in "]
     words.append(
-        html.Button(f"round {part.round:,}", type="button", className="link", **{"data-round": str(part.round)})
+        html.Button(
+            f"round {part.round:,}", type="button", className="link", **{"data-round": str(part.round)}
+        )
     )
     gained, lost = part.only_second, part.only_first
     if gained:
@@ -157,7 +175,9 @@ def _table(found: Comparison, names: tuple[str, ...]) -> html.Div:
     rows = []
     for name in names:
         words, written = METRICS[name]
-        values = [found.metrics.at[name, label] if name in found.metrics.index else None for label in found.labels]
+        values = [
+            found.metrics.at[name, label] if name in found.metrics.index else None for label in found.labels
+        ]
         if all(value is None or value != value for value in values):
             continue
         if name in ("aborted", "stalled_rounds", "recomputed_tokens") and not any(values):
@@ -168,16 +188,18 @@ def _table(found: Comparison, names: tuple[str, ...]) -> html.Div:
                 cells.append(html.Td("-"))
                 continue
             cell: list[Any] = [written(float(value))]
-            if k and values[0] and values[0] == values[0] and value != values[0]:
+            if k and value and values[0] and values[0] == values[0] and value != values[0]:
                 cell += [" ", html.Span(_change(float(value) / float(values[0])), className="change")]
             cells.append(html.Td(cell))
         rows.append(html.Tr([html.Th(words, scope="row"), *cells]))
     table = html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="metrics")
-    return html.Div(table, className="table-scroll", tabIndex=0, role="region", **{"aria-label": "Metrics side by side"})
+    return html.Div(
+        table, className="table-scroll", tabIndex=0, role="region", **{"aria-label": "Metrics side by side"}
+    )
 
 
 def _change(ratio: float) -> str:
-    return f"x {ratio:,.2f}" if ratio < 10 else f"x {ratio:,.0f}"
+    return f"\u00d7 {ratio:,.2f}" if ratio < 10 else f"\u00d7 {ratio:,.0f}"
 
 
 def _identity(found: Comparison) -> list[Any]:
@@ -186,14 +208,12 @@ def _identity(found: Comparison) -> list[Any]:
         if cost is None:
             continue
         mine, base = cost.second, cost.first
-        lines.append(
-            html.P(
-                f"{label}: {seconds(cost.saved_ns / 1e9)} saved = {seconds(float(cost.fewer_rounds_ns) / 1e9)} for "
-                f"{counted(abs(base.rounds - mine.rounds), 'round')} {'fewer' if mine.rounds <= base.rounds else 'more'}, less "
-                f"{seconds(float(cost.dearer_rounds_ns) / 1e9)} that the rest got dearer.",
-                className="soft",
-            )
-        )
+        gone = counted(abs(base.rounds - mine.rounds), "round")
+        fewer = "fewer" if mine.rounds <= base.rounds else "more"
+        saved, by_rounds = seconds(cost.saved_ns / 1e9), seconds(float(cost.fewer_rounds_ns) / 1e9)
+        dearer = seconds(float(cost.dearer_rounds_ns) / 1e9)
+        words = f"{label}: {saved} saved = {by_rounds} for {gone} {fewer}, less {dearer} for dearer rounds."
+        lines.append(html.P(words, className="soft"))
     return lines
 
 
@@ -234,7 +254,9 @@ def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
             data[f"{name}{k}"] = values
             children.append({"field": f"{name}{k}", "headerName": words, **number})
         data[f"cause{k}"] = own["cause"].astype(object).where(own["cause"].notna(), "").to_numpy()
-        children.append({"field": f"cause{k}", "headerName": "Mostly", "flex": 1, "minWidth": 120, "filter": True})
+        children.append(
+            {"field": f"cause{k}", "headerName": "Mostly", "flex": 1, "minWidth": 120, "filter": True}
+        )
         columns.append({"headerName": label, "children": children})
     rows = data.astype(object).where(data.notna(), None).to_dict("records")
     return dash_ag_grid.AgGrid(
@@ -242,6 +264,10 @@ def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
         columnDefs=columns,
         defaultColDef={"sortable": True, "resizable": True},
         # The page's variables, so that the grid follows the theme by itself.
-        dashGridOptions={"theme": {"function": _GRID_THEME}, "animateRows": False, "suppressFieldDotNotation": True},
+        dashGridOptions={
+            "theme": {"function": _GRID_THEME},
+            "animateRows": False,
+            "suppressFieldDotNotation": True,
+        },
         style={"height": f"{min(440, 120 + 42 * len(rows))}px"},
     )

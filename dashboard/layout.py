@@ -1,4 +1,4 @@
-"""The page: what stands where. Everything that moves is filled in by callbacks or by the modules in `assets/`."""
+"""The page: what stands where. What moves is filled in by callbacks and by the modules in `assets/`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from . import classroom
 
 VIEWS = (("replay", "Replay"), ("compare", "Compare"), ("classroom", "Classroom"))
 
+
 def page() -> html.Div:
     """The whole page, the same for every session: nothing in it belongs to one of them."""
     return html.Div(
@@ -20,7 +21,10 @@ def page() -> html.Div:
                 [
                     _toolbar(),
                     html.Section(
-                        classroom.panel(), id="classroom", className="card classroom", **{"aria-label": "Classroom"}
+                        classroom.panel(),
+                        id="classroom",
+                        className="card classroom",
+                        **{"aria-label": "Classroom"},
                     ),
                     html.Div([_stage(), _aside()], className="desk"),
                     html.Section(
@@ -52,14 +56,19 @@ def _header() -> html.Header:
     ]
     return html.Header(
         [
-            html.Div([html.Span(className="mark", **{"aria-hidden": "true"}), html.H1("radixflow")], className="brand"),
+            html.Div(
+                [html.Span(className="mark", **{"aria-hidden": "true"}), html.H1("radixflow")],
+                className="brand",
+            ),
             html.Nav(tabs, **{"aria-label": "Views"}),
             html.Div(id="live-status", className="live-status", role="status", children="Loading"),
             html.Div(
                 [
                     _downloads(),
                     html.Button("Copy link", type="button", id="copy-link", className="quiet"),
-                    html.Button("Dark", type="button", id="theme", className="quiet", **{"aria-label": "Switch theme"}),
+                    html.Button(
+                        "Dark", type="button", id="theme", className="quiet", **{"aria-label": "Switch theme"}
+                    ),
                 ],
                 className="header-tools",
             ),
@@ -79,13 +88,20 @@ def _downloads() -> html.Details:
         html.Li(
             [html.Span(words)]
             + [
-                html.A(format.upper(), href="#", className="download", **{"data-what": what, "data-format": format})
+                html.A(
+                    format.upper(),
+                    href="#",
+                    className="download",
+                    **{"data-what": what, "data-format": format},
+                )
                 for what, format in links
             ]
         )
         for words, links in offers
     ]
-    return html.Details([html.Summary("Save", className="quiet"), html.Ul(rows)], className="downloads", id="downloads")
+    return html.Details(
+        [html.Summary("Save", className="quiet"), html.Ul(rows)], className="downloads", id="downloads"
+    )
 
 
 def _toolbar() -> html.Div:
@@ -125,10 +141,7 @@ def _stage() -> html.Div:
             _transport(),
             html.Section(
                 [
-                    html.Div(
-                        [html.H3("Waiting queue"), html.Span("in native order, as the scan found it", className="soft")],
-                        className="strip-title",
-                    ),
+                    html.H3("Waiting queue", title="In native order, as the scan found it"),
                     html.Div(id="queue", className="chips queue", tabIndex=0),
                 ],
                 className="card queue-card",
@@ -161,10 +174,8 @@ def _transport() -> html.Div:
                 className="steps",
             ),
             html.Output(id="round-readout", className="readout", children="Round"),
-            html.Div(
-                dcc.Input(id="round-slider", type="range", min=1, max=1, step=1, value=1, className="slider"),
-                className="slider-host",
-            ),
+            # The page puts the slider #round-slider in: it must never wait for a callback.
+            html.Div(className="slider-host"),
             html.Select(
                 [html.Option(f"{speed} / s", value=str(speed)) for speed in (1, 2, 5, 10, 30)],
                 id="speed",
@@ -209,7 +220,9 @@ def _aside() -> html.Aside:
                 **{"aria-label": "Round"},
             ),
             html.Section(
-                html.P("Select a request in the timeline, the tree or the queue.", className="soft placeholder"),
+                html.P(
+                    "Select a request in the timeline, the tree or the queue.", className="soft placeholder"
+                ),
                 id="request-inspector",
                 className="card inspector",
                 tabIndex=0,

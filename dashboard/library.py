@@ -1,7 +1,8 @@
-"""Which traces the page may show: files named on the command line, files in one folder, runs made in the classroom.
+"""Which traces the page may show: files named on the command line, files in one folder, runs made in the
+classroom.
 
-The browser knows a trace by an opaque key; only this module turns a key into a file. A key comes from the run's own
-random id, so a link still means the same run after the server was started again.
+The browser knows a trace by an opaque key; only this module turns a key into a file. A key comes from the
+run's own random id, so a link still means the same run after the server was started again.
 """
 
 from __future__ import annotations
@@ -227,7 +228,8 @@ class Library:
 
     @contextmanager
     def reading_all(self, keys: list[str]) -> Iterator[list[Open]]:
-        """Several open traces, all locks held; always taken in the same order, so that two readers can't block."""
+        """Several open traces, all locks held; always taken in the same order, so that two readers can't
+        block."""
         opened = [self.open(key) for key in keys]
         with ExitStack() as stack:
             for one in sorted(opened, key=lambda one: one.key):

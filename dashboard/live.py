@@ -1,7 +1,7 @@
 """Follows traces that are still being written, and tells every page that watches one.
 
-One follower a trace, however many pages watch it: it looks at the file's size ten times a second and reads what was
-appended. Pages hear of it by server-sent events; where those don't get through they ask `/api/poll`.
+One follower a trace, however many pages watch it: it looks at the file's size ten times a second and reads
+what was appended. Pages hear of it by server-sent events; where those don't get through they ask `/api/poll`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Status:
 
     key: str
     state: str
-    """`live`, `quiet`, `finished` (it has an end), `restarted` (another run took the file), `truncated` (the file
-    was cut short or removed), or `unreadable`."""
+    """`live`, `quiet`, `finished` (it has an end), `restarted` (another run took the file), `truncated` (the
+    file was cut short or removed), or `unreadable`."""
     rounds: int = 0
     requests: int = 0
     end: str | None = None

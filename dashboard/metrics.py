@@ -8,7 +8,8 @@
     radixflow_requests{trace, policy, state}                    requests by state: arrived, finished
     radixflow_trace_complete{trace, policy}                     1 where the run's end was read
 
-`cause` is one of CONTRACT's closed lists; `trace` is the key that links carry. docs/dashboard.md explains each.
+`cause` is one of CONTRACT's closed lists; `trace` is the key that links carry. docs/dashboard.md explains
+each.
 """
 
 from __future__ import annotations
@@ -42,13 +43,21 @@ class Causes(Collector):
     def collect(self) -> Iterator[Metric]:
         labels = ["trace", "policy"]
         by_cause = [*labels, "cause"]
-        slot = CounterMetricFamily("radixflow_slots", "Row slots of rounds with a token, by cause", labels=by_cause)
-        rounds = CounterMetricFamily("radixflow_wait_rounds", "Rounds that requests waited, by cause", labels=by_cause)
-        time = CounterMetricFamily("radixflow_wait_seconds", "Seconds that requests waited, by cause", labels=by_cause)
+        slot = CounterMetricFamily(
+            "radixflow_slots", "Row slots of rounds with a token, by cause", labels=by_cause
+        )
+        rounds = CounterMetricFamily(
+            "radixflow_wait_rounds", "Rounds that requests waited, by cause", labels=by_cause
+        )
+        time = CounterMetricFamily(
+            "radixflow_wait_seconds", "Seconds that requests waited, by cause", labels=by_cause
+        )
         total = CounterMetricFamily("radixflow_rounds", "Rounds, stalled ones included", labels=labels)
         tokens = CounterMetricFamily("radixflow_scheduled_tokens", "Tokens scheduled", labels=labels)
         requests = GaugeMetricFamily("radixflow_requests", "Requests by state", labels=[*labels, "state"])
-        complete = GaugeMetricFamily("radixflow_trace_complete", "1 where the run's end was read", labels=labels)
+        complete = GaugeMetricFamily(
+            "radixflow_trace_complete", "1 where the run's end was read", labels=labels
+        )
         for described in self._library.list()[:MAX_EXPORTED]:
             who = [described["key"], described["policy"]]
             try:
@@ -76,9 +85,7 @@ def _numbers(trace: Any) -> dict[str, Any]:
     requests = trace.requests
     return {
         "slots": {cause: int(count) for cause, count in slots(trace).totals.items()},
-        "waits": {
-            cause: (int(row["rounds"]), float(row["seconds"])) for cause, row in waited.iterrows()
-        },
+        "waits": {cause: (int(row["rounds"]), float(row["seconds"])) for cause, row in waited.iterrows()},
         "rounds": int(trace.rounds["repeat"].sum()),
         "tokens": int(trace.rounds["tokens"].sum()),
         "requests": {"arrived": len(requests), "finished": int(requests["finish_reason"].notna().sum())},

@@ -1,9 +1,9 @@
 """What keeps the page private: who may ask, what a page may load, how large a question may be.
 
-An ASGI layer around everything else. It answers only to the names the server is reached by (so that a hostile page
-can't have its own name point here), asks for the token where the server is open to the network, refuses posts that
-come from other pages, and sends a content-security policy under which nothing foreign loads and no inline script
-runs.
+An ASGI layer around everything else. It answers only to the names the server is reached by (so that a hostile
+page can't have its own name point here), asks for the token where the server is open to the network, refuses
+posts that come from other pages, and sends a content-security policy under which nothing foreign loads and no
+inline script runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def is_loopback(host: str) -> bool:
 
 
 def content_policy(script_hashes: list[str]) -> str:
-    """The content-security policy. Styles may be inline (Plotly and the grid size themselves by them), scripts not."""
+    """The content-security policy. Styles may be inline (Plotly and the grid size themselves by them),
+    scripts not."""
     return "; ".join(
         [
             "default-src 'none'",
@@ -59,8 +60,8 @@ def content_policy(script_hashes: list[str]) -> str:
 class Guard:
     """The outermost layer.
 
-    token: what a client must show, as `?token=` once, as a cookie, or as `Authorization: Bearer`; None for nobody
-        but this machine.
+    token: what a client must show, as `?token=` once, as a cookie, or as `Authorization: Bearer`; None where
+        only this machine reaches it.
     names: host names under which the server may be addressed; None for any (a token is needed then).
     """
 
@@ -83,9 +84,13 @@ class Guard:
             query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
             shown = dict(query).get("token")
             if shown is not None and self._matches(shown) and scope["method"] == "GET":
-                return await self._welcome(scope, send, [(name, value) for name, value in query if name != "token"])
+                return await self._welcome(
+                    scope, send, [(name, value) for name, value in query if name != "token"]
+                )
             if not self._knows(headers):
-                return await self._answer(send, 401, "This dashboard needs its token: open the address it printed.")
+                return await self._answer(
+                    send, 401, "This dashboard needs its token: open the address it printed."
+                )
         await self.app(scope, self._limited(receive), self._with_headers(scope, send))
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
@@ -121,10 +126,17 @@ class Guard:
         cookie = f"{COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Strict"
         await self._answer(send, 303, "", [(b"location", place.encode()), (b"set-cookie", cookie.encode())])
 
-    async def _answer(self, send: Send, status: int, text: str, headers: list[tuple[bytes, bytes]] = ()) -> None:
+    async def _answer(
+        self, send: Send, status: int, text: str, headers: list[tuple[bytes, bytes]] = ()
+    ) -> None:
         body = text.encode()
-        plain = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": status, "headers": [*plain, *self._headers(), *headers]})
+        plain = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        await send(
+            {"type": "http.response.start", "status": status, "headers": [*plain, *self._headers(), *headers]}
+        )
         await send({"type": "http.response.body", "body": body})
 
     def _headers(self) -> list[tuple[bytes, bytes]]:

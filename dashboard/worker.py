@@ -1,7 +1,8 @@
 """Runs workloads on the simulated engine, in a process of its own that stays warm. Started by `laboratory`.
 
-Reads one JSON object a line, `{"workload", "order", "policy", "options", "trace"}`, and answers with one: `{"trace"}`
-or `{"error"}`, after a first line `{"ready": true}`. Importing vLLM takes seconds; each run after it, well under one.
+First says `{"ready": true}`. Then reads one JSON object a line, `{"workload", "order", "policy", "options",
+"trace"}`, and answers each with one: `{"trace", "end"}` or `{"error"}`. Importing vLLM takes seconds; a run
+after that, well under one.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever vLLM prints goes to stderr
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    from radixflow.engines.simulated_run import simulate  # noqa: F401  imports vLLM now, not at the first run
     from radixflow.engines.run import run_workload
+    from radixflow.engines.simulated_run import simulate  # noqa: F401  imports vLLM now, not at the first run
     from radixflow.workloads import load_workload
 
     print(json.dumps({"ready": True}), file=answers)

@@ -2,18 +2,20 @@
 
     .venv/bin/python scripts/screenshots.py [--only NAME] [--folder docs/images]
 
-Runs the built-in workloads on the simulated engine (the same runs each time), serves them, and takes the pictures
-with Chromium.
+Runs the built-in workloads on the simulated engine (the same runs each time), serves them, and takes the
+pictures with Chromium.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,21 +90,22 @@ def take(browser, address: str, picture: Picture, folder: Path) -> Path:
         viewport={"width": width, "height": height}, color_scheme=picture.theme, reduced_motion="reduce"
     )
     page = context.new_page()
-    page.goto(f"{address}/?{picture.query}")
+    with urllib.request.urlopen(address + "/api/runs") as answer:
+        runs = [run for run in json.load(answer)["runs"] if run["group"] == picture.workload]
+    traces = ".".join(run["key"] for run in runs[:2])
+    page.goto(f"{address}/?traces={traces}&{picture.query}")
     page.wait_for_selector("#page[data-ready=true]", timeout=300_000)
-    if "classroom" not in picture.query:
-        page.select_option("#trace-select", label=picture.workload)
-        wanted = dict(part.split("=") for part in picture.query.split("&") if part).get("round", "1")
-        page.locator("#round-slider").fill(wanted)
     if picture.request:
         page.locator(f"[data-request='{picture.request}']").first.click()
         page.wait_for_selector(f"#request-inspector h2:text-is('{picture.request}')")
     page.wait_for_function("() => radixflow.describe().tree && document.querySelector('#round-inspector h2')")
     if "compare" in picture.query:
         page.wait_for_selector(".metrics")
-        page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg').length >= 8", timeout=60_000)
+        page.wait_for_function(
+            "() => document.querySelectorAll('.js-plotly-plot .main-svg').length >= 8", timeout=60_000
+        )
         page.wait_for_selector(".ag-row", timeout=60_000)
-    page.evaluate("document.activeElement?.blur()")
+    page.evaluate("document.activeElement?.blur(), scrollTo(0, 0)")
     page.mouse.move(0, 0)
     page.wait_for_timeout(1500)
     path = folder / f"{picture.name}.png"
@@ -112,13 +115,16 @@ def take(browser, address: str, picture: Picture, folder: Path) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", help="the name of one picture")
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "images")
     arguments = parser.parse_args()
     chosen = [picture for picture in PICTURES if arguments.only in (None, picture.name)]
     if not chosen:
-        sys.exit(f"no picture {arguments.only!r}: expected one of {', '.join(picture.name for picture in PICTURES)}")
+        names = ", ".join(picture.name for picture in PICTURES)
+        sys.exit(f"no picture {arguments.only!r}: expected one of {names}")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("no Chromium here: the pictures are taken with it")

@@ -93,11 +93,15 @@ install_packages() {
         "$python" -m uv pip install --python "$python" --no-deps --no-progress -r "$lock"; } ||
         install -r "$lock"
 }
-# Without bytecode `import vllm` takes twice as long. Left to the first import: what is large and mostly never imported.
-# Some packages ship templates that aren't Python: no error of ours.
+# Without bytecode `import vllm` takes twice as long. The heaviest packages now, on every core; the rest, and what is
+# mostly never imported, when it is first imported. Some files are templates or for a later Python: no error of ours.
 compile() {
-    "$python" -m compileall -q -j 0 -x 'site-packages/(.*/tests?|transformers/models|anthropic|openai|triton)/' \
-        "$(site_packages)" || true
+    local name folders=()
+    for name in vllm torch transformers sympy pandas numpy plotly dash matplotlib; do
+        [ -d "$(site_packages)/$name" ] && folders+=("$(site_packages)/$name")
+    done
+    "$python" -m compileall -q -j 0 -x '/site-packages/(.*/tests?|torch/testing|transformers/models)/' "${folders[@]}" ||
+        true
 }
 
 site_packages() { "$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }

@@ -99,7 +99,10 @@ def cells_of(trace, n: int) -> list[tuple[str, str | None, int]]:
     view = trace.round(n)
     admitted = set(view.admitted)
     cells = [("waiting" if i in admitted else "running", trace.ids[i], tokens) for i, tokens in view.selected]
-    cells += [(cause, None if i < 0 else trace.ids[i], 0) for cause, i in windows.slots(view, trace.config.max_num_seqs)]
+    cells += [
+        (cause, None if i < 0 else trace.ids[i], 0)
+        for cause, i in windows.slots(view, trace.config.max_num_seqs)
+    ]
     return sorted(cells, key=str)
 
 

@@ -1,4 +1,5 @@
-"""Traces for the dashboard's tests, written without vLLM: a long run, one that is still being written, a hostile one."""
+"""Traces for the dashboard's tests, written without vLLM: a long run, one that is still being written, a
+hostile one."""
 
 from __future__ import annotations
 
@@ -51,18 +52,20 @@ def header(id: str, policy: str = "radix", workload: str | None = "long") -> Hea
 
 
 def long_run(rounds: int, id: str = "00000000000000aa", end: bool = True) -> Iterator[Record]:
-    """Three requests a document. The second of a document is blocked where the first is admitted in the same round:
-    the scan stops there, and what is behind it could have had the free rows."""
+    """Three requests a document. The second of a document is blocked where the first is admitted in the same
+    round: the scan stops there, and what is behind it could have had the free rows."""
     yield header(id)
     waiting: deque[int] = deque()
     running: dict[int, int] = {}
     written: set[int] = set()
     t, i = 0, 0
     for n in range(1, rounds + 1):
-        while len(waiting) < 3:
+        while len(waiting) < 5:
             document = i // 3
             path = [(f"d{document}", DOCUMENT), (f"q{i}", QUESTION)]
-            yield Request(i=i, id=f"r{i}", t=t, arrival=t, prompt=DOCUMENT + QUESTION, path=path, max_tokens=DECODES)
+            yield Request(
+                i=i, id=f"r{i}", t=t, arrival=t, prompt=DOCUMENT + QUESTION, path=path, max_tokens=DECODES
+            )
             waiting.append(i)
             i += 1
         selected = [(r, 1) for r in running]
@@ -124,12 +127,17 @@ HOSTILE = ("<script>window.pwned=1</script>", '"><img src=x onerror="window.pwne
 
 def hostile() -> list[Record]:
     """Ids, labels, workload and policy that are markup."""
-    records: list[Record] = [header("<b>../../etc/passwd", policy="<script>window.pwned=1</script>", workload=HOSTILE[1])]
+    records: list[Record] = [
+        header("<b>../../etc/passwd", policy="<script>window.pwned=1</script>", workload=HOSTILE[1])
+    ]
     for i, id in enumerate(HOSTILE):
         path, names = [("d", 64), (f"q{i}", 10)], [(HOSTILE[0], 64), (HOSTILE[1], 10)]
-        records.append(Request(i=i, id=id, t=0, prompt=74, path=path, names=names, label=HOSTILE[0], group=HOSTILE[0]))
+        records.append(
+            Request(i=i, id=id, t=0, prompt=74, path=path, names=names, label=HOSTILE[0], group=HOSTILE[0])
+        )
     records.append(
-        Round(n=1, t=0, d=1000, selected=[0, 74], admissions=[Admission(0, 0, 0)], blocked=[Blocked(1, 0, 64, [1], False)],
+        Round(n=1, t=0, d=1000, selected=[0, 74], admissions=[Admission(0, 0, 0)], blocked=[Blocked(1, 0, 64,
+        [1], False)],
               stop=Stop("blocked", 1), free=10, probe=Probe([2], [(1, "blocked")]))
     )  # fmt: skip
     records.append(Step(n=1, t=1_000_000))

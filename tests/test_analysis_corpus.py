@@ -1,4 +1,4 @@
-"""What the cases from public reports must say, and the sums over random workloads, on vLLM's own scheduler."""
+"""On vLLM's own scheduler: what the cases from public reports must say, and the sums over random workloads."""
 
 from __future__ import annotations
 

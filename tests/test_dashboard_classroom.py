@@ -1,4 +1,5 @@
-"""The classroom: a recipe is checked, its order keeps the arrivals, and the page runs it on the real scheduler."""
+"""The classroom: a recipe is checked, its order keeps the arrivals, and the page runs it on the real
+scheduler."""
 
 from __future__ import annotations
 
@@ -28,8 +29,14 @@ def test_a_request_that_is_moved_takes_the_arrival_of_its_new_place():
 
 
 def test_who_waits_for_another_keeps_waiting_for_it():
-    requests = [WorkloadRequest(id="a", prompt=[("a", 5)]), WorkloadRequest(id="b", prompt=[("a", 5)], after="a")]
-    assert [(request.id, request.after) for request in reordered(requests, ["b", "a"])] == [("b", "a"), ("a", None)]
+    requests = [
+        WorkloadRequest(id="a", prompt=[("a", 5)]),
+        WorkloadRequest(id="b", prompt=[("a", 5)], after="a"),
+    ]
+    assert [(request.id, request.after) for request in reordered(requests, ["b", "a"])] == [
+        ("b", "a"),
+        ("a", None),
+    ]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="classroom runs need vLLM")

@@ -1,4 +1,5 @@
-"""A trace that is still being written, in Chromium: followed, paused, caught up with, and told about when it ends."""
+"""A trace that is still being written, in Chromium: followed, paused, caught up with, and told about when it
+ends."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def growing(tmp_path):
 
 
 def status(page, words: str) -> None:
-    page.wait_for_function("(words) => document.getElementById('live-status').textContent.includes(words)", arg=words)
+    page.wait_for_function(
+        "(words) => document.getElementById('live-status').textContent.includes(words)", arg=words
+    )
 
 
 @pytest.mark.parametrize("query", ["", "?poll"])

@@ -123,7 +123,9 @@ def test_a_link_brings_back_what_one_saw(page, browser, address):
     page.locator("#queue .chip", has_text="D3").first.click()
     page.click("[data-axis=time]")
     at_round(page, 2)
-    page.wait_for_function("() => location.search.includes('axis=time') && location.search.includes('request=D3')")
+    page.wait_for_function(
+        "() => location.search.includes('axis=time') && location.search.includes('request=D3')"
+    )
     before = drawn(page)
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     other = context.new_page()
@@ -140,7 +142,10 @@ def test_the_comparison_says_what_the_analysis_says(page, address, traces):
     found = compare(*(open_trace(path) for path in traces[:2]))
     opened(page, address, "?view=compare")
     page.wait_for_selector(".metrics")
-    rows = {row.locator("th").inner_text(): row.locator("td").all_inner_texts() for row in page.locator(".metrics tbody tr").all()}
+    rows = {
+        row.locator("th").inner_text(): row.locator("td").all_inner_texts()
+        for row in page.locator(".metrics tbody tr").all()
+    }
     assert rows["Rounds"][0] == str(found.summaries[0].rounds) == "6"
     assert rows["Rounds"][1].split()[0] == str(found.summaries[1].rounds) == "4"
     assert rows["Avoidable slots"][0] == str(found.summaries[0].avoidable_slots)
@@ -196,7 +201,12 @@ def test_ids_and_labels_that_are_markup_stay_text(page, tmp_path):
 def test_what_is_shown_can_be_saved(page, address):
     opened(page, address)
     page.click("#downloads summary")
-    starts = {("timeline", "svg"): b"<?xml", ("timeline", "pdf"): b"%PDF", ("tree", "png"): b"\x89PNG", ("replay", "html"): b"<!doctype html>"}
+    starts = {
+        ("timeline", "svg"): b"<?xml",
+        ("timeline", "pdf"): b"%PDF",
+        ("tree", "png"): b"\x89PNG",
+        ("replay", "html"): b"<!doctype html>",
+    }
     for (what, format), start in starts.items():
         with page.expect_download() as download:
             page.click(f"a[data-what={what}][data-format={format}]")

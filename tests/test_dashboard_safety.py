@@ -69,7 +69,9 @@ def test_only_traces_inside_the_folder_are_offered(address):
 def test_no_path_from_the_browser_reaches_the_file_system(address, path):
     status, _, text = get(address + path)
     assert status in (400, 404, 409, 500), text
-    assert "root:" not in text and "secret" not in text and "import" not in text and str(os.getcwd()) not in text
+    assert (
+        "root:" not in text and "secret" not in text and "import" not in text and str(os.getcwd()) not in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,9 @@ def test_another_name_for_this_machine_is_refused(address):
 
 
 def test_posts_from_other_pages_are_refused(address):
-    status, _, _ = get(address + "/api/run", {"Origin": "http://evil.example", "Content-Type": "application/json"}, b"{}")
+    status, _, _ = get(
+        address + "/api/run", {"Origin": "http://evil.example", "Content-Type": "application/json"}, b"{}"
+    )
     assert status == 403
 
 
@@ -187,7 +191,9 @@ def test_prometheus_counts_slots_and_waits_by_cause(tmp_path):
     with serving(growing.path) as address:
         text = get(address + "/metrics")[2]
         lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-        slots = {name: float(value) for name, value in lines.items() if name.startswith("radixflow_slots_total")}
+        slots = {
+            name: float(value) for name, value in lines.items() if name.startswith("radixflow_slots_total")
+        }
         assert sum(slots.values()) == 8 * 10
         growing.round(5)
         again = get(address + "/metrics")[2]

@@ -15,7 +15,6 @@ export function createPickers(store, { lab }) {
     const made = options.map(([key, words, title]) => Object.assign(document.createElement("option"), { value: key, textContent: words, title: title ?? "" }));
     select.replaceChildren(...made);
     select.value = value ?? "";
-    select.disabled = options.length < 2;
   }
 
   async function refresh() {

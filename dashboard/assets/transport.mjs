@@ -4,7 +4,9 @@ import { ask } from "./ask.mjs";
 
 export function createTransport(store, { panes, say, partings, moved }) {
   const play = document.getElementById("play");
-  const slider = document.getElementById("round-slider");
+  const slider = document.createElement("input");
+  Object.assign(slider, { type: "range", id: "round-slider", min: 1, max: 1, step: 1, value: 1 });
+  document.querySelector(".slider-host").append(slider);
   const readout = document.getElementById("round-readout");
   const speed = document.getElementById("speed");
   let timer = 0;

@@ -71,8 +71,8 @@ def _alignment(trace, i: int, entry: dict, causes: list[dict]) -> str | None:
         return None
     budget = trace.config.max_num_batched_tokens
     return (
-        f"A token budget (`max_num_batched_tokens`) of {budget + block - left} instead of {budget} would have "
-        f"left room for one block of {block} tokens."
+        f"A token budget (`max_num_batched_tokens`) of {budget + block - left} instead of {budget} would "
+        f"have left room for one block of {block} tokens."
     )
 
 

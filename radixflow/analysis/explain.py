@@ -95,8 +95,8 @@ def _text(trace, i: int, outcome: str, why: Explanation, prefix: Prefix, ledger:
     if again:
         rounds = sum(stretch.rounds for wait in again for stretch in wait)
         parts.append(
-            f"Later it was preempted {counted(len(again), 'time')} (running requests ran out of KV blocks) and "
-            f"waited {counted(rounds, 'round')} more to get back in."
+            f"Later it was preempted {counted(len(again), 'time')} (running requests ran out of KV blocks) "
+            f"and waited {counted(rounds, 'round')} more to get back in."
         )
     return "\n".join(parts)
 

@@ -122,8 +122,8 @@ def _round_text(trace, view, selected, refused, stopped, unexamined, avoidable, 
         lines.append(f"It preempted {gone}: running requests ran out of KV blocks.")
     if stopped and stopped["request"] and unexamined:
         lines.append(
-            f"{stopped_by([stopped['request']], stopped['cause'])} {counted(len(unexamined), 'request')} stood "
-            f"there ({listed(unexamined)})."
+            f"{stopped_by([stopped['request']], stopped['cause'])} {counted(len(unexamined), 'request')} "
+            f"stood there ({listed(unexamined)})."
         )
     if avoidable:
         lines.append(f"Had the scan gone on, {listed(avoidable)} would have been accepted as well.")
@@ -169,7 +169,7 @@ def _culprits(trace) -> list[dict]:
     found = [
         {"request": who, "cause": wait_cause(cause), "stopped": stopped, "rounds": waited, "seconds": ns / NS}
         for (who, cause), stopped, waited, ns in zip(
-            table.index, *(table[x].tolist() for x in table), strict=True
+            table.index.tolist(), *(table[x].tolist() for x in table), strict=True
         )
     ]
     return sorted(found, key=lambda entry: (-entry["seconds"], -entry["rounds"]))
@@ -193,7 +193,8 @@ def _trace_text(trace, summary: Summary, totals, by_cause, culprits) -> str:
         )
     if rows is not None:
         lines.append(
-            f"A round filled {rows:.2f} of {s} rows on average; {counted(summary.empty_slots, 'slot')} stayed empty."
+            f"A round filled {rows:.2f} of {s} rows on average; {counted(summary.empty_slots, 'slot')} stayed "
+            "empty."
         )
         lost = {cause: n for cause, n in totals.items() if n and cause != "row_visits"}
         lines += [f"- {n:,} {_SLOT_WORDS[cause]}" for cause, n in lost.items()]
@@ -208,8 +209,8 @@ def _trace_text(trace, summary: Summary, totals, by_cause, culprits) -> str:
             )
     for entry in culprits[:3]:
         lines.append(
-            f"{entry['request']} ({entry['cause']}) stopped the scan in {counted(entry['stopped'], 'round')}; "
-            f"those behind it waited {counted(entry['rounds'], 'round')} for that, all together."
+            f"{entry['request']} ({entry['cause']}) stopped the scan in {counted(entry['stopped'], 'round')}"
+            f"; those behind it waited {counted(entry['rounds'], 'round')} for that, all together."
         )
     if summary.reuse_rate is not None:
         lines.append(f"{summary.reuse_rate:.1%} of the admitted prompt tokens came from the prefix cache.")

@@ -58,8 +58,8 @@ class Prefix:
             return [f"It resumed from {self.ready} tokens that the prefix cache held."]
         lost = self.junction - self.ready
         text = (
-            f"The cache knew {self.junction} tokens of its prompt, but it could resume from {self.ready} only; "
-            f"the other {lost} were computed again."
+            f"The cache knew {self.junction} tokens of its prompt, but it could resume from {self.ready} "
+            f"only; the other {lost} were computed again."
         )
         for why in {missing.why: missing for missing in self.missing}.values():
             groups = listed(f"{other.group}" for other in self.missing if other.why == why.why)

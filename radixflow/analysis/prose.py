@@ -87,8 +87,8 @@ def in_the_way(cause: str, facts: dict) -> str:
         case "alignment":
             return (
                 f"{facts.get('tokens_left', '?')} tokens of the round's budget were left, but its next chunk "
-                f"must end on a block of {facts.get('block', '?')} tokens: cut to whole blocks, nothing remained "
-                "of it."
+                f"must end on a block of {facts.get('block', '?')} tokens: cut to whole blocks, nothing "
+                "remained of it."
             )
         case "tokens":
             if facts.get("gate") == "chunking":
@@ -105,11 +105,11 @@ def in_the_way(cause: str, facts: dict) -> str:
         case "not_entered":
             if facts.get("spent_by"):
                 return (
-                    f"Running requests (most of all {listed(facts['spent_by'])}) used up the token budget, so "
-                    "the waiting queue was not looked at."
+                    f"Running requests (most of all {listed(facts['spent_by'])}) used up the token budget, "
+                    "so the waiting queue was not looked at."
                 )
             if facts.get("why") == "preemption this round":
-                return "Running requests ran out of KV blocks; a round that preempts admits nobody from the queue."
+                return "Running requests ran out of KV blocks; a round that preempts admits nobody."
             return "The scheduler was paused."
         case "admission":
             return f"Admission held it for {seconds(facts['held'])} to let related requests arrive."
@@ -119,7 +119,8 @@ def in_the_way(cause: str, facts: dict) -> str:
                 "block, so it was put aside for a request that fits."
             )
         case "deferred":
-            return f"It was not ready to run: {_DEFERRED.get(facts.get('status'), 'the trace does not say why')}."
+            why = _DEFERRED.get(facts.get("status", ""), "the trace does not say why")
+            return f"It was not ready to run: {why}."
         case "in_step":
             return "It arrived while the engine was busy; the next call of the scheduler saw it."
         case _:

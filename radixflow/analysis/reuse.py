@@ -149,6 +149,6 @@ class _ChunkEnds:
                 self._at.setdefault(place, []).append((i, n))
 
     def at(self, i: int, boundary: int, until: int) -> tuple[int, int] | None:
-        """The last `(request, round)` other than i's, up to round `until`, whose chunk ended at this place."""
+        """The last `(request, round)` but i's own, up to round `until`, whose chunk ended at this place."""
         ends = self._at.get(self._places.at(i, boundary), [])
         return next(((j, n) for j, n in reversed(ends) if n <= until and j != i), None)

@@ -68,7 +68,9 @@ def _faults(table, s: int, silent, owed, named) -> pd.DataFrame:
         if total[k] != s:
             what = f"the causes take {total[k]} slots, the row budget is {s}"
         else:
-            what = f"the probe owed {owed[k]} answers (free slots, or requests to fill them) and recorded {named[k]}"
+            what = (
+                f"the probe owed {owed[k]} answers (free slots that somebody waited for), it gave {named[k]}"
+            )
         rows.append((int(table.index[k]), s, int(total[k]), what))
     return pd.DataFrame(rows, columns=["round", "S", "sum", "what"])
 
@@ -89,8 +91,8 @@ def _held(trace) -> np.ndarray:
 def probed_causes(trace, free: np.ndarray, owed: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """What the probe answered, and where it was silent though it owed answers.
 
-    Takes the free slots and the owed answers of each round (int64[rounds]). Returns int64[rounds] for each slot
-    cause that the probe can name, and bool[rounds]."""
+    Takes the free slots and the owed answers of each round (int64[rounds]). Returns int64[rounds] for each
+    slot cause that the probe can name, and bool[rounds]."""
     rounds = trace.rounds
     counts = {cause: np.zeros(len(rounds), dtype=np.int64) for cause in _PROBED}
     avoidable = rounds["avoidable"].fillna(0).to_numpy(np.int64)

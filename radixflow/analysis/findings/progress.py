@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pandas as pd
-
 from radixflow.analysis.findings.evidence import Evidence
 from radixflow.analysis.findings.finding import ERROR, Finding, joined, ranges
 from radixflow.analysis.prose import counted, listed, spans
@@ -66,7 +64,7 @@ def _never_fits(evidence: Evidence) -> Iterator[Finding]:
     for i, own in never.groupby("i", sort=True):
         name = evidence.trace.ids[i]
         needed, total = own["needed"].max(), own["total"].max()
-        known = not (pd.isna(needed) or pd.isna(total))
+        known = bool(own["needed"].notna().any() and own["total"].notna().any())
         size = (
             f"{counted(int(needed), 'KV block')} and the whole pool has {total}"
             if known
