@@ -1,4 +1,4 @@
-"""On vLLM's own scheduler: what the cases from public reports must say, and the sums over random workloads."""
+"""On vLLM's own scheduler: what the public reports' cases must say, and the sums over random workloads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ import pytest
 from analysis_traces import LEDGER
 
 import radixflow as rf
-from radixflow.analysis import Ledger, explain, reuse, slots, summarize, wait_of, waits_by_cause
+from radixflow.analysis import (
+    SLOT_CAUSES,
+    Ledger,
+    explain,
+    explain_round,
+    reuse,
+    slots,
+    summarize,
+    wait_of,
+    waits_by_cause,
+)
 
 CASES = [
     # case, request, cause, first and last round, facts that must be there
@@ -123,4 +133,7 @@ def test_the_sums_hold_over_random_workloads(tmp_path, seed, policy):
     assert {
         i: [n for s in own for n in range(s.first_round, s.last_round + 1)] for i, own in told.items()
     } == in_queue
+    table = slots(trace).rounds[list(SLOT_CAUSES)]
+    for n in trace.rounds.index:
+        assert explain_round(trace, n).slots == table.loc[n].to_dict()
     assert len(Ledger(trace).periods) == len(trace.requests) + trace.rounds["preempted"].sum()

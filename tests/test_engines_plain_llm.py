@@ -30,6 +30,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.timeout(600)
 def test_an_engine_in_its_own_process_writes_a_trace_that_says_what_it_did(tmp_path):
     trace_path = tmp_path / "server.rft.jsonl.zst"
     client = tmp_path / "client.py"
@@ -49,7 +50,7 @@ def test_an_engine_in_its_own_process_writes_a_trace_that_says_what_it_did(tmp_p
         capture_output=True,
         text=True,
         env=environment,
-        timeout=280,
+        timeout=540,
     )
     assert run.returncode == 0, run.stderr[-2000:]
     outputs = json.loads(run.stdout.splitlines()[-1])

@@ -114,3 +114,24 @@ def test_finite_pools_preempt_and_everybody_still_finishes(tmp_path):
     trace = rf.open_trace(run.trace_path)
     assert run.end == "finished" and trace.requests["preemptions"].sum() > 0
     assert all(len(tokens) == 80 for tokens in run.outputs.values())
+
+
+def test_a_round_that_only_preempts_is_no_end(tmp_path):
+    low = request("low", ("l", 1000), priority=9)
+    high = request("high", ("h", 60), output_tokens=10, priority=1, after_round=1)
+    engine = EngineOptions(
+        block_size=64, num_blocks=18, max_num_seqs=4, max_num_batched_tokens=190, scheduling_policy="priority"
+    )
+    run = run_workload(
+        Workload(name="preempts", engine=engine, requests=[low, high]), "radix", trace=tmp_path / "t.rft.jsonl"
+    )
+    assert len(run.outputs["high"]) == 10
+    alone = request("alone", ("a", 380), output_tokens=120)
+    engine = EngineOptions(block_size=64, num_blocks=9)
+    run = run_workload(
+        Workload(name="grows", engine=engine, requests=[alone]), "radix", trace=tmp_path / "u.rft.jsonl"
+    )
+    trace = rf.open_trace(run.trace_path)
+    assert (run.end == "finished") == (len(run.outputs["alone"]) == 120)
+    last = trace.round(trace.num_rounds)
+    assert run.end == "finished" or (last.stalled and not last.preempted), "a stall is a round in which nothing changes"

@@ -9,6 +9,7 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
   let tree = null;
   let treeFor = "";
   let treeBusy = false;
+  let treeTimer = 0;
 
   const among = () => store.get().traces.join(".");
   const shown = () => store.get().traces[Math.min(store.get().side, store.get().traces.length - 1)] ?? null;
@@ -97,6 +98,12 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
     list.forEach((overview, k) => (overview.label = list.length > 1 ? `${letters[k]}  ${overview.policy}` : overview.policy));
   }
 
+  // The inspector asks first: a large tree takes the server a while.
+  function soonTree() {
+    clearTimeout(treeTimer);
+    treeTimer = setTimeout(refreshTree, 30);
+  }
+
   async function refreshTree() {
     const key = shown();
     if (!key || !overviews.get(key)?.num_rounds) return;
@@ -132,7 +139,7 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
       if (changed.has("axis")) own.timeline.setAxis(state.axis);
     }
     if (changed.has("request")) tree?.setSelection(state.request);
-    if (changed.has("round") || changed.has("side")) refreshTree();
+    if (changed.has("round") || changed.has("side")) soonTree();
     if (changed.has("side") || changed.has("traces"))
       document.querySelectorAll(".lane").forEach((host, k) => host.classList.toggle("shown", k === state.side && state.traces.length > 1));
   });

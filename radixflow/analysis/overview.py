@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from radixflow.analysis.bound import lower_bound
-from radixflow.analysis.causes import SLOT_CAUSES, wait_cause
+from radixflow.analysis.causes import SLOT_CAUSES, slot_cause, wait_cause
 from radixflow.analysis.cost import NS
 from radixflow.analysis.prose import counted, in_the_way, listed, seconds, stopped_by
-from radixflow.analysis.refusals import Refusals
+from radixflow.analysis.refusals import recorded_facts
 from radixflow.analysis.slots import slots
 from radixflow.analysis.summary import Summary, summarize
 from radixflow.analysis.timeline import Timeline
@@ -81,15 +81,10 @@ def explain_round(trace, n: int) -> RoundExplanation:
     """Explain round n. Raises KeyError where the trace doesn't hold it."""
     view = trace.round(n)
     ids = trace.ids
-    index = trace.rounds.index
-    own = slots(trace).rounds.iloc[int(np.searchsorted(index, n, side="right")) - 1]
-    table = {cause: int(own[cause]) for cause in SLOT_CAUSES}
-    timeline = Timeline.of(trace)
-    refusals = Refusals(trace, timeline)
-    at = timeline.at_round(n)
+    table = _slots_of(trace, view)
     refused = [
         {"request": ids[refusal.i], "cause": wait_cause(getattr(refusal, "cause", "blocked"))}
-        | refusals.facts(refusal.i, at)
+        | recorded_facts(ids, refusal)
         for refusal in (*view.blocked, *view.other)
     ]
     stop = view.stop
@@ -101,6 +96,21 @@ def explain_round(trace, n: int) -> RoundExplanation:
     unexamined = [ids[i] for i in view.unexamined]
     text = _round_text(trace, view, selected, refused, stopped, unexamined, avoidable, table)
     return RoundExplanation(n, selected, table, refused, stopped, len(unexamined), avoidable, text)
+
+
+def _slots_of(trace, view) -> dict[str, int]:
+    """One round's slots, as `slots` accounts for them."""
+    table = dict.fromkeys(SLOT_CAUSES, 0)
+    table["row_visits"], table["resident"] = len(view.selected), len(view.resident)
+    free = max(0, trace.config.max_num_seqs - len(view.selected) - len(view.resident))
+    if view.probe is None:
+        table["unprobed"] = min(free, len(view.queue) - len(view.admissions))
+    else:
+        table["avoidable"] = len(view.probe.avoidable)
+        for _, recorded in view.probe.others:
+            table[slot_cause(recorded)] += 1
+    table["idle"] = max(0, trace.config.max_num_seqs - sum(table.values()))
+    return table
 
 
 def _round_text(trace, view, selected, refused, stopped, unexamined, avoidable, table) -> str:
@@ -166,11 +176,10 @@ def _culprits(trace) -> list[dict]:
         }
     )
     table = table[table["by"].notna().to_numpy() & (behind > 0)].groupby(["by", "cause"], sort=False).sum()
+    table = table.reset_index()
     found = [
         {"request": who, "cause": wait_cause(cause), "stopped": stopped, "rounds": waited, "seconds": ns / NS}
-        for (who, cause), stopped, waited, ns in zip(
-            table.index.tolist(), *(table[x].tolist() for x in table), strict=True
-        )
+        for who, cause, stopped, waited, ns in zip(*(table[name].tolist() for name in table), strict=True)
     ]
     return sorted(found, key=lambda entry: (-entry["seconds"], -entry["rounds"]))
 
@@ -193,8 +202,8 @@ def _trace_text(trace, summary: Summary, totals, by_cause, culprits) -> str:
         )
     if rows is not None:
         lines.append(
-            f"A round filled {rows:.2f} of {s} rows on average; {counted(summary.empty_slots, 'slot')} stayed "
-            "empty."
+            f"A round filled {rows:.2f} of {s} rows on average; {counted(summary.empty_slots, 'slot')} "
+            "stayed empty."
         )
         lost = {cause: n for cause, n in totals.items() if n and cause != "row_visits"}
         lines += [f"- {n:,} {_SLOT_WORDS[cause]}" for cause, n in lost.items()]

@@ -7,6 +7,7 @@ import pandas as pd
 
 from radixflow.analysis.causes import WAIT_CODE, finer_facts, wait_cause
 from radixflow.analysis.timeline import Timeline
+from radixflow.trace.schema import Blocked, Other
 
 _IDENTITY = ("cause", "producer", "boundary", "groups", "gate", "status")
 """Facts that tell two refusals apart: a stretch ends where one of them changes. Numbers that drift from
@@ -21,6 +22,17 @@ _FACTS = {
     "fragmented": ("tokens_left", "block"),
     "deferred": ("status",),
 }
+
+
+def recorded_facts(ids: list[str], refusal: Blocked | Other) -> dict:
+    """The facts of a refusal's record, requests by id, absent ones left out."""
+    recorded = getattr(refusal, "cause", "blocked")
+    facts = {name: getattr(refusal, name, None) for name in _FACTS.get(wait_cause(recorded), ())}
+    facts = {name: value for name, value in facts.items() if value is not None and value != []}
+    if "producer" in facts:
+        producer = facts.pop("producer")
+        facts = ({"producer": ids[producer]} if producer >= 0 else {}) | facts
+    return facts | finer_facts(recorded)
 
 
 class Refusals:
@@ -72,7 +84,10 @@ class Refusals:
             value = self._column(name)[at]
             if value is None or isinstance(value, list) and not value:
                 continue
-            facts[name] = self._ids[value] if name == "producer" else value
+            if name != "producer":
+                facts[name] = value
+            elif value >= 0:  # -1: written by nobody that the recorder could name
+                facts[name] = self._ids[value]
         return facts | finer_facts(recorded)
 
     def _column(self, name: str) -> list:

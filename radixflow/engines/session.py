@@ -37,6 +37,8 @@ class Session:
         self._in_flight = 0
         self._scheduled = 0
         """Tokens of the latest `schedule()`."""
+        self._preempted = False
+        """Whether it preempted somebody: blocks came free, and the next round is another one."""
         self._watch()
         self._wall = time.time()
         self._start = time.monotonic_ns()
@@ -48,6 +50,7 @@ class Session:
         def counted_schedule(*args: Any, **kwargs: Any) -> Any:
             output = schedule(*args, **kwargs)
             self._scheduled = output.total_num_scheduled_tokens
+            self._preempted = bool(output.preempted_req_ids)
             self._in_flight += self._scheduled > 0
             return output
 
@@ -95,7 +98,7 @@ class Session:
         stalled = bool(scheduler.running or scheduler.waiting or scheduler.skipped_waiting)
         if stalled:
             self.rounds += 1
-            if self._arrivals.due(self._now(), self.rounds):
+            if self._preempted or self._arrivals.due(self._now(), self.rounds):
                 return None
         if scheduler.next_release_ns() is not None:
             return None  # vLLM polls while all are held; so do we

@@ -90,7 +90,7 @@ class Simulator:
                         continue
                 elif not self._in_flight:
                     scheduler.update_from_output(output, _EMPTY)
-                    if (end := self._wait()) is not None:
+                    if (end := self._wait(output)) is not None:
                         return end
                     continue
             if self._in_flight:
@@ -103,14 +103,14 @@ class Simulator:
                     return "finished"
                 clock.now = max(clock.now, soonest or 0)
 
-    def _wait(self) -> str | None:
+    def _wait(self, output: SchedulerOutput) -> str | None:
         """Nothing was scheduled and nothing runs: time passes, a stalled round counts, or the run is over."""
         scheduler = self._scheduler
         stalled = bool(scheduler.running or scheduler.waiting or scheduler.skipped_waiting)
         if stalled:
             self._rounds += 1
-            if self._arrivals.due(self._clock.now, self._rounds):
-                return None
+            if output.preempted_req_ids or self._arrivals.due(self._clock.now, self._rounds):
+                return None  # blocks came free, or somebody came: the next round is another one
         events = [t for t in (scheduler.next_release_ns(), self._arrivals.next_time()) if t is not None]
         if events:
             self._clock.now = max(self._clock.now, min(events))

@@ -254,6 +254,7 @@ class Observer:
                 recorder.queue_changed()  # the scan moved requests though it was no round
             return
         recorder.round += 1
+        self._settle_budget(scheduled)
         record = self._make_round(recorder.round, scheduled, now)
         self._carried = []
         if scheduled:
@@ -263,6 +264,15 @@ class Observer:
             recorder.stalled(record)
             if (cache := self._take_cache(record.n)) is not None:
                 recorder.cached(cache)
+
+    def _settle_budget(self, scheduled: dict[str, int]) -> None:
+        """What the final batch left: vLLM gives back what a request preempted in its own round had taken."""
+        scheduler, budget = self._scheduler, self._scheduler.budget
+        if self._preempted and scheduler._pause_state != PauseState.PAUSED_ALL:
+            tokens = sum(scheduled.values())
+            budget.tokens = scheduler.max_num_scheduled_tokens - tokens
+            budget.input = scheduler.scheduler_config.max_num_batched_tokens - tokens
+            budget.input -= len(scheduled) * budget.draft_slots
 
     def _unfinished(self) -> bool:
         scheduler = self._scheduler
