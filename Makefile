@@ -33,7 +33,7 @@ format: setup ## what ruff can mend by itself
 	@$(BIN)/ruff check --fix .
 
 bench: setup ## benchmarks, as ratios measured side by side
-	@for file in benchmarks/[a-z]*.py; do $(BIN)/python "$$file" $(ARGS) || exit 1; done
+	@for file in benchmarks/bench_*.py; do $(BIN)/python "$$file" $(ARGS) || exit 1; done
 
 notebooks: setup ## execute the notebooks
 	@$(BIN)/python -m pytest --nbmake -n auto $(ARGS) notebooks

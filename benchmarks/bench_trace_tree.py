@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from bench_trace_size import header, server
+
 from radixflow.trace import TraceWriter, open_trace
 
 

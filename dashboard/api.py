@@ -134,7 +134,7 @@ def overview_of(library: Library, key: str) -> dict[str, Any]:
             **found,
             **library.describe(key),
             "requests": len(trace.ids),
-            "version": opened.version,
+            "written_seconds": opened.untouched(),
             "end": trace.end.reason if trace.end else None,
             "gaps": sum(gap.rounds for gap in trace.gaps),
             "clock": trace.header.clock.arrivals,

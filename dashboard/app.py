@@ -60,9 +60,7 @@ def create_app(
     Raises TraceError for a file that is no trace, ValueError for an open address without a token.
     """
     if not is_loopback(host) and not token:
-        raise ValueError(
-            f"host {host}: anybody on the network could read the traces; expected a token beside it"
-        )
+        raise ValueError(f"host {host}: anybody on the network could read the traces; expected a token beside it")
     library = Library(list(traces or []), trace_dir)
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app = dash.Dash(

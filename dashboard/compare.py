@@ -107,10 +107,7 @@ def body(library: Library, keys: list[str], whole: bool, theme: str) -> list[Any
     if clocked:
         latency = {label: found.requests[label]["latency"] for label in found.labels}
         grid.append(_chart("Latency, and its tail", charts.latency_ecdf(latency, theme), tall=True))
-    costs = {
-        label: cost.to_dict() if cost else None
-        for label, cost in zip(found.labels[1:], found.costs, strict=True)
-    }
+    costs = {label: cost.to_dict() if cost else None for label, cost in zip(found.labels[1:], found.costs, strict=True)}
     if any(costs.values()):
         grid.append(_chart("Host time saved", charts.cost_identity(costs, theme), _identity(found)))
     refused = [f"{label}: {why}." for label, why in zip(found.labels[1:], found.refusals, strict=True) if why]
@@ -118,9 +115,7 @@ def body(library: Library, keys: list[str], whole: bool, theme: str) -> list[Any
         out.append(html.P(["No cost identity. ", *refused], className="soft"))
     return [
         *out,
-        html.Div(
-            [_table(found, tuple(METRICS)), html.Div(grid, className="charts")], className="side-by-side"
-        ),
+        html.Div([_table(found, tuple(METRICS)), html.Div(grid, className="charts")], className="side-by-side"),
         html.Div([html.H3("Requests"), _requests(found, clocked)], className="chart wide"),
     ]
 
@@ -155,9 +150,7 @@ def _parting(label: str, part: Divergence | None, first: str) -> html.P:
         return html.P([html.B(label), f" decided as {first} did in every round."])
     words: list[Any] = [html.B(label), f" and {first} part in "]
     words.append(
-        html.Button(
-            f"round {part.round:,}", type="button", className="link", **{"data-round": str(part.round)}
-        )
+        html.Button(f"round {part.round:,}", type="button", className="link", **{"data-round": str(part.round)})
     )
     gained, lost = part.only_second, part.only_first
     if gained:
@@ -171,13 +164,14 @@ def _parting(label: str, part: Divergence | None, first: str) -> html.P:
 
 
 def _table(found: Comparison, names: tuple[str, ...]) -> html.Div:
-    head = [html.Th("", scope="col"), *(html.Th(label, scope="col") for label in found.labels)]
+    head = [
+        html.Th("Metric", scope="col", className="corner"),
+        *(html.Th(label, scope="col") for label in found.labels),
+    ]
     rows = []
     for name in names:
         words, written = METRICS[name]
-        values = [
-            found.metrics.at[name, label] if name in found.metrics.index else None for label in found.labels
-        ]
+        values = [found.metrics.at[name, label] if name in found.metrics.index else None for label in found.labels]
         if all(value is None or value != value for value in values):
             continue
         if name in ("aborted", "stalled_rounds", "recomputed_tokens") and not any(values):
@@ -236,9 +230,7 @@ def _chart(title: str, figure: Any, notes: list[Any] | None = None, tall: bool =
 
 def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
     table = found.requests.iloc[:MAX_ROWS]
-    columns: list[dict[str, Any]] = [
-        {"field": "request", "headerName": "Request", "pinned": "left", "minWidth": 120, "filter": True}
-    ]
+    columns: list[dict[str, Any]] = [{"field": "request", "headerName": "Request", "minWidth": 120, "filter": True}]
     number = {"type": "numericColumn", "flex": 1, "minWidth": 110}
     data = pd.DataFrame({"request": table.index.astype(str)})
     for k, label in enumerate(found.labels):
@@ -254,9 +246,7 @@ def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
             data[f"{name}{k}"] = values
             children.append({"field": f"{name}{k}", "headerName": words, **number})
         data[f"cause{k}"] = own["cause"].astype(object).where(own["cause"].notna(), "").to_numpy()
-        children.append(
-            {"field": f"cause{k}", "headerName": "Mostly", "flex": 1, "minWidth": 120, "filter": True}
-        )
+        children.append({"field": f"cause{k}", "headerName": "Mostly", "flex": 1, "minWidth": 120, "filter": True})
         columns.append({"headerName": label, "children": children})
     rows = data.astype(object).where(data.notna(), None).to_dict("records")
     return dash_ag_grid.AgGrid(

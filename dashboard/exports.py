@@ -56,11 +56,7 @@ def made(
     what: `timeline` (all traces, rounds first..last), `tree` (of the first trace at round `at`) or `replay`
         (html). Raises BadQuestion, UnknownTrace, TraceError, and ValueError where the range is too long.
     """
-    if (
-        what not in ("timeline", "tree", "replay")
-        or (what == "replay") != (format == "html")
-        or format not in TYPES
-    ):
+    if what not in ("timeline", "tree", "replay") or (what == "replay") != (format == "html") or format not in TYPES:
         raise BadQuestion("expected a timeline or tree as svg, pdf or png, or a replay as html")
     if not keys:
         raise BadQuestion("traces is missing; expected the key of one")
@@ -69,9 +65,7 @@ def made(
     colours = library.colours(keys)
     with library.reading_all(keys) as opened:
         traces = [one.trace for one in opened]
-        stem = "-".join(
-            [traces[0].header.workload or "run", *(trace.header.policy for trace in traces), what]
-        )
+        stem = "-".join([traces[0].header.workload or "run", *(trace.header.policy for trace in traces), what])
         name = re.sub(r"[^A-Za-z0-9_.+-]", "_", stem)[:120] + "." + format
         if what == "replay":
             with tempfile.TemporaryDirectory() as folder:

@@ -61,17 +61,13 @@ class Recipe:
                 f"{name} has {len(ids):,} requests; expected at most {MAX_REQUESTS} here, use `radixflow run`"
             )
         if not isinstance(order, list) or (order and sorted(map(str, order)) != sorted(ids)):
-            raise RunRefused(
-                "the order names other requests than the workload has; expected each of them once"
-            )
+            raise RunRefused("the order names other requests than the workload has; expected each of them once")
         if not isinstance(options, dict) or set(options) - set(LIMITS):
             raise RunRefused(f"options other than {', '.join(LIMITS)} can't be set here")
         for key, value in options.items():
             low, high = LIMITS[key]
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise RunRefused(
-                    f"{key} is {str(value)[:20]}; expected a whole number from {low} to {high:,}"
-                )
+                raise RunRefused(f"{key} is {str(value)[:20]}; expected a whole number from {low} to {high:,}")
         order = [] if order == ids else order
         return cls(name, tuple(order), policy, tuple(sorted(options.items())))
 
@@ -108,9 +104,7 @@ class Laboratory:
     def workloads(self) -> dict[str, str]:
         """Built-in workloads small enough for the page: name -> note."""
         return {
-            name: note
-            for name, note in list_builtin().items()
-            if len(load_workload(name).requests) <= MAX_REQUESTS
+            name: note for name, note in list_builtin().items() if len(load_workload(name).requests) <= MAX_REQUESTS
         }
 
     def describe(self, name: str) -> dict[str, Any]:
@@ -119,11 +113,7 @@ class Laboratory:
             raise WorkloadError(f"unknown workload {name[:40]!r}; expected a built-in one")
         workload = load_workload(name)
         colours = self._colours(workload)
-        engine = (
-            workload.simulated_engine.resolved()
-            if "model" not in workload.engine.given()
-            else workload.engine
-        )
+        engine = workload.simulated_engine.resolved() if "model" not in workload.engine.given() else workload.engine
         return {
             "name": name,
             "note": workload.note,

@@ -66,9 +66,7 @@ def _header() -> html.Header:
                 [
                     _downloads(),
                     html.Button("Copy link", type="button", id="copy-link", className="quiet"),
-                    html.Button(
-                        "Dark", type="button", id="theme", className="quiet", **{"aria-label": "Switch theme"}
-                    ),
+                    html.Button("Dark", type="button", id="theme", className="quiet", **{"aria-label": "Switch theme"}),
                 ],
                 className="header-tools",
             ),
@@ -99,9 +97,7 @@ def _downloads() -> html.Details:
         )
         for words, links in offers
     ]
-    return html.Details(
-        [html.Summary("Save", className="quiet"), html.Ul(rows)], className="downloads", id="downloads"
-    )
+    return html.Details([html.Summary("Save", className="quiet"), html.Ul(rows)], className="downloads", id="downloads")
 
 
 def _toolbar() -> html.Div:
@@ -141,7 +137,7 @@ def _stage() -> html.Div:
             _transport(),
             html.Section(
                 [
-                    html.H3("Waiting queue", title="In native order, as the scan found it"),
+                    html.H2("Waiting queue", title="In native order, as the scan found it"),
                     html.Div(id="queue", className="chips queue", tabIndex=0),
                 ],
                 className="card queue-card",
@@ -220,9 +216,7 @@ def _aside() -> html.Aside:
                 **{"aria-label": "Round"},
             ),
             html.Section(
-                html.P(
-                    "Select a request in the timeline, the tree or the queue.", className="soft placeholder"
-                ),
+                html.P("Select a request in the timeline, the tree or the queue.", className="soft placeholder"),
                 id="request-inspector",
                 className="card inspector",
                 tabIndex=0,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -88,6 +89,13 @@ class Open:
     def ledger(self) -> Ledger:
         """All waits of the trace."""
         return self.derived("ledger", Ledger)
+
+    def untouched(self) -> float:
+        """Seconds since the file was last written: one that was cut long ago is quiet from the start."""
+        try:
+            return round(max(0.0, time.time() - self.path.stat().st_mtime), 1)
+        except OSError:
+            return float(2**31)
 
     def update(self) -> bool:
         """Read what was appended; True if anything was. Raises TraceReplaced, TraceError."""

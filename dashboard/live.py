@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from radixflow.trace import TraceError, TraceReplaced
 
 from .api import BadQuestion, keys_of
-from .library import Library, Open, UnknownTrace
+from .library import Library, UnknownTrace
 
 LOOK_SECONDS = 0.1
 """How often a followed file is looked at."""
@@ -80,7 +79,7 @@ class Follower:
                 trace = opened.trace
                 status.rounds, status.requests = trace.num_rounds, len(trace.ids)
                 status.end = trace.end.reason if trace.end else None
-                status.quiet_seconds = round(self._untouched(opened), 1)
+                status.quiet_seconds = opened.untouched()
                 if trace.complete:
                     status.state = "finished"
                 else:
@@ -89,11 +88,6 @@ class Follower:
             self._replaced()
         except (TraceError, OSError) as error:
             status.state, status.message = "unreadable", str(error).split(": ", 1)[-1]
-
-    @staticmethod
-    def _untouched(opened: Open) -> float:
-        """Seconds since the file was last written; a trace that was cut long ago is quiet from the start."""
-        return max(0.0, time.time() - opened.path.stat().st_mtime)
 
     def _replaced(self) -> None:
         status = self.status

@@ -43,21 +43,13 @@ class Causes(Collector):
     def collect(self) -> Iterator[Metric]:
         labels = ["trace", "policy"]
         by_cause = [*labels, "cause"]
-        slot = CounterMetricFamily(
-            "radixflow_slots", "Row slots of rounds with a token, by cause", labels=by_cause
-        )
-        rounds = CounterMetricFamily(
-            "radixflow_wait_rounds", "Rounds that requests waited, by cause", labels=by_cause
-        )
-        time = CounterMetricFamily(
-            "radixflow_wait_seconds", "Seconds that requests waited, by cause", labels=by_cause
-        )
+        slot = CounterMetricFamily("radixflow_slots", "Row slots of rounds with a token, by cause", labels=by_cause)
+        rounds = CounterMetricFamily("radixflow_wait_rounds", "Rounds that requests waited, by cause", labels=by_cause)
+        time = CounterMetricFamily("radixflow_wait_seconds", "Seconds that requests waited, by cause", labels=by_cause)
         total = CounterMetricFamily("radixflow_rounds", "Rounds, stalled ones included", labels=labels)
         tokens = CounterMetricFamily("radixflow_scheduled_tokens", "Tokens scheduled", labels=labels)
         requests = GaugeMetricFamily("radixflow_requests", "Requests by state", labels=[*labels, "state"])
-        complete = GaugeMetricFamily(
-            "radixflow_trace_complete", "1 where the run's end was read", labels=labels
-        )
+        complete = GaugeMetricFamily("radixflow_trace_complete", "1 where the run's end was read", labels=labels)
         for described in self._library.list()[:MAX_EXPORTED]:
             who = [described["key"], described["policy"]]
             try:

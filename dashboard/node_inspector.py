@@ -49,4 +49,6 @@ def node_view(library: Library, key: str, node_id: str, n: int, among: list[str]
             )  # fmt: skip
         if rows:
             out.append(html.Table(html.Tbody(rows), className="facts"))
+        else:
+            out.append(html.P("No block ends in it, so nothing of it can be cached.", className="soft"))
         return out

@@ -53,9 +53,7 @@ def chips(
 ) -> html.Div:
     """Requests as buttons, the first `MAX_CHIPS`."""
     requests = list(requests)
-    shown = [
-        chip(request, colours, (notes or {}).get(request, ""), pattern) for request in requests[:MAX_CHIPS]
-    ]
+    shown = [chip(request, colours, (notes or {}).get(request, ""), pattern) for request in requests[:MAX_CHIPS]]
     if len(requests) > MAX_CHIPS:
         shown.append(html.Span(f"and {len(requests) - MAX_CHIPS:,} more", className="more"))
     return html.Div(shown, className="chips")

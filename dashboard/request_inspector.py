@@ -20,9 +20,7 @@ MAX_VISITS = 24
 def request_view(library: Library, key: str, request: str | None, among: list[str]) -> list[Any]:
     """The request inspector. Raises UnknownTrace, TraceError."""
     if request is None:
-        return [
-            html.P("Select a request in the timeline, the tree or the queue.", className="soft placeholder")
-        ]
+        return [html.P("Select a request in the timeline, the tree or the queue.", className="soft placeholder")]
     colours = library.colours(among if key in among else [key])
     with library.reading(key) as opened:
         try:
@@ -59,9 +57,7 @@ def _request(opened: Open, i: int, request: str, colours: Colours) -> list[Any]:
         out.append(section("Why it waited", html.Ul(items, className="causes")))
     for line in others:
         if line.startswith("What would have helped: "):
-            out.append(
-                section("What would have helped", html.P(line.removeprefix("What would have helped: ")))
-            )
+            out.append(section("What would have helped", html.P(line.removeprefix("What would have helped: "))))
         elif line.strip():
             out.append(html.P(line))
     out.append(_prefix(trace, i, why.prefix, int(row["prompt"])))
@@ -91,11 +87,7 @@ def _life(row: Any, stretches: list[WaitStretch], visits: list[tuple[int, int]])
     for stretch in stretches:
         if stretch.rounds:
             cause = CAUSE_WORDS.get(stretch.cause, stretch.cause)
-            name = (
-                slot_class(stretch.cause)
-                if stretch.cause in ("blocked", "unexamined", "unrecorded")
-                else "other"
-            )
+            name = slot_class(stretch.cause) if stretch.cause in ("blocked", "unexamined", "unrecorded") else "other"
             parts.append(
                 (
                     stretch.first_round,
@@ -117,9 +109,7 @@ def _life(row: Any, stretches: list[WaitStretch], visits: list[tuple[int, int]])
         return html.Div(className="measure")
     begin, end = parts[0][0], parts[-1][0] + parts[-1][3] - 1
     joined = (
-        parts
-        if len(parts) <= 80
-        else parts[:79] + [(parts[79][0], "pat-other", "and more", end - parts[79][0] + 1)]
+        parts if len(parts) <= 80 else parts[:79] + [(parts[79][0], "pat-other", "and more", end - parts[79][0] + 1)]
     )
     reason = row["finish_reason"]
     finish = f"finished ({reason})" if isinstance(reason, str) else "not finished yet"
@@ -130,9 +120,7 @@ def _life(row: Any, stretches: list[WaitStretch], visits: list[tuple[int, int]])
                 1,
                 "; ".join(words for _, _, words, _ in joined[:20]),
             ),
-            html.P(
-                [f"Rounds {begin:,} to {end:,}", html.Span(f", {finish}", className="soft")], className="sum"
-            ),
+            html.P([f"Rounds {begin:,} to {end:,}", html.Span(f", {finish}", className="soft")], className="sum"),
         ],
         className="measure life",
     )
@@ -155,15 +143,12 @@ def _prefix(trace: Any, i: int, prefix: dict, prompt: int) -> html.Section | Non
     rows.append(("Shared with an earlier request", prefix.get("junction")))
     rows.append(("Most that a look-up may match", prefix.get("lookup_cap")))
     body = [
-        html.Tr([html.Th(name, scope="row"), html.Td("-" if value is None else f"{value:,}")])
-        for name, value in rows
+        html.Tr([html.Th(name, scope="row"), html.Td("-" if value is None else f"{value:,}")]) for name, value in rows
     ]
     path = [f"{name} ({count:,})" for name, count in trace.names_of(i)]
     return section(
         "Prefix",
-        html.P(" + ".join(path[:8]) + (" + ..." if len(path) > 8 else ""), className="soft")
-        if path
-        else None,
+        html.P(" + ".join(path[:8]) + (" + ..." if len(path) > 8 else ""), className="soft") if path else None,
         html.Table(html.Tbody(body), className="facts"),
         note=f"of {prompt:,} prompt tokens",
     )
@@ -174,6 +159,4 @@ def _visited(visits: list[tuple[int, int]]) -> html.Section | None:
         return None
     words = [f"{number:,} ({tokens:,})" for number, tokens in visits[:MAX_VISITS]]
     more = f" and {len(visits) - MAX_VISITS:,} more" if len(visits) > MAX_VISITS else ""
-    return section(
-        "Rounds in the batch", html.P(", ".join(words) + more), note="round (tokens)", count=len(visits)
-    )
+    return section("Rounds in the batch", html.P(", ".join(words) + more), note="round (tokens)", count=len(visits))

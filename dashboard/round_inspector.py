@@ -53,9 +53,7 @@ def _round(opened: Open, view: Any, colours: Colours, n: int) -> list[Any]:
     out: list[Any] = [title(f"Round {n:,}", trace, f"at {when:.3f} s{host}")]
     if view.stalled:
         again = f", {view.repeat:,} times in a row" if view.repeat > 1 else ""
-        out.append(
-            html.P(f"Stalled: it scheduled nothing although a request waited{again}.", className="alert")
-        )
+        out.append(html.P(f"Stalled: it scheduled nothing although a request waited{again}.", className="alert"))
     out.append(_slots(len(view.selected), empty, config.max_num_seqs))
     out.append(_tokens(view, ids, colours, used, config.max_num_batched_tokens))
 
@@ -71,9 +69,7 @@ def _round(opened: Open, view: Any, colours: Colours, n: int) -> list[Any]:
         if old:
             out.append(section("Running", chips(old, colours, notes), count=len(old), note="tokens"))
         if new:
-            out.append(
-                section("Selected from the queue", chips(new, colours, notes), count=len(new), note="tokens")
-            )
+            out.append(section("Selected from the queue", chips(new, colours, notes), count=len(new), note="tokens"))
     if view.resident:
         out.append(
             section(
@@ -96,10 +92,7 @@ def _round(opened: Open, view: Any, colours: Colours, n: int) -> list[Any]:
         ]  # fmt: skip
         out.append(section("Blocked", *lines, count=len(view.blocked)))
     if view.other:
-        lines = [
-            _refusal(ids[other.i], colours, other.cause, _facts(other, ids))
-            for other in view.other[:MAX_CHIPS]
-        ]
+        lines = [_refusal(ids[other.i], colours, other.cause, _facts(other, ids)) for other in view.other[:MAX_CHIPS]]
         out.append(section("Refused for another reason", *lines, count=len(view.other)))
     out += _scan_end(view, ids, colours)
     avoidable = [ids[i] for cause, i in empty if cause == "avoidable"]
@@ -219,9 +212,7 @@ def _scan_end(view: Any, ids: list, colours: Colours) -> list[Any]:
 
 def _closing(view: Any, config: Any) -> str:
     took = f", in {seconds(view.d / 1e9)}" if view.d else ""
-    words = (
-        f"{view.free:,} of {max(0, config.num_blocks - 1):,} KV blocks were free when it was decided{took}."
-    )
+    words = f"{view.free:,} of {max(0, config.num_blocks - 1):,} KV blocks were free when it was decided{took}."
     if view.released_by:
         words += f" Admission had just released what it held ({view.released_by})."
     return words

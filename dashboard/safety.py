@@ -84,13 +84,9 @@ class Guard:
             query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
             shown = dict(query).get("token")
             if shown is not None and self._matches(shown) and scope["method"] == "GET":
-                return await self._welcome(
-                    scope, send, [(name, value) for name, value in query if name != "token"]
-                )
+                return await self._welcome(scope, send, [(name, value) for name, value in query if name != "token"])
             if not self._knows(headers):
-                return await self._answer(
-                    send, 401, "This dashboard needs its token: open the address it printed."
-                )
+                return await self._answer(send, 401, "This dashboard needs its token: open the address it printed.")
         await self.app(scope, self._limited(receive), self._with_headers(scope, send))
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
@@ -126,17 +122,13 @@ class Guard:
         cookie = f"{COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Strict"
         await self._answer(send, 303, "", [(b"location", place.encode()), (b"set-cookie", cookie.encode())])
 
-    async def _answer(
-        self, send: Send, status: int, text: str, headers: list[tuple[bytes, bytes]] = ()
-    ) -> None:
+    async def _answer(self, send: Send, status: int, text: str, headers: list[tuple[bytes, bytes]] = ()) -> None:
         body = text.encode()
         plain = [
             (b"content-type", b"text/plain; charset=utf-8"),
             (b"content-length", str(len(body)).encode()),
         ]
-        await send(
-            {"type": "http.response.start", "status": status, "headers": [*plain, *self._headers(), *headers]}
-        )
+        await send({"type": "http.response.start", "status": status, "headers": [*plain, *self._headers(), *headers]})
         await send({"type": "http.response.body", "body": body})
 
     def _headers(self) -> list[tuple[bytes, bytes]]:

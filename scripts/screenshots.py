@@ -104,7 +104,7 @@ def take(browser, address: str, picture: Picture, folder: Path) -> Path:
         page.wait_for_function(
             "() => document.querySelectorAll('.js-plotly-plot .main-svg').length >= 8", timeout=60_000
         )
-        page.wait_for_selector(".ag-row", timeout=60_000)
+        page.wait_for_selector(".ag-cell", timeout=60_000)
     page.evaluate("document.activeElement?.blur(), scrollTo(0, 0)")
     page.mouse.move(0, 0)
     page.wait_for_timeout(1500)
@@ -115,9 +115,7 @@ def take(browser, address: str, picture: Picture, folder: Path) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="the name of one picture")
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "images")
     arguments = parser.parse_args()

@@ -49,6 +49,13 @@ find_python() {
     return 1
 }
 
+interrupted() {
+    kill -- -"$1" 2>/dev/null
+    printf '\nsetup: interrupted; the next make goes on from here\n'
+    trap - INT
+    kill -INT $$
+}
+
 # step TEXT COUNTER COMMAND...: one line that says what is done and how long it took; on a terminal the line counts
 # along with what COUNTER prints.
 step() {
@@ -60,7 +67,7 @@ step() {
     "$@" >>"$log" 2>&1 </dev/null &
     pid=$!
     set +m
-    trap 'kill -- -"$pid" 2>/dev/null; printf "\nsetup: interrupted; the next make goes on from here\n"; exit 130' INT TERM
+    trap 'interrupted "$pid"' INT TERM
     while [ -t 1 ] && kill -0 "$pid" 2>/dev/null; do
         printf '\r\033[K  %s  %s' "$text" "$($counter)"
         sleep 1

@@ -13,7 +13,7 @@
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const node = walker.currentNode.parentElement;
-    if (!walker.currentNode.textContent.trim() || !node.checkVisibility({ visibilityProperty: true }) || node.closest("script,style,svg,option,.rf-hidden,.skip,.ag-root,.rf-tip")) continue;
+    if (!walker.currentNode.textContent.trim() || !node.checkVisibility({ visibilityProperty: true }) || node.closest("script,style,svg,option,.rf-hidden,.skip,.ag-root-wrapper,.rf-tip")) continue;
     const style = getComputedStyle(node);
     const size = parseFloat(style.fontSize);
     const back = behind(node);
@@ -24,7 +24,7 @@
     if (ratio < (size >= 24 || (size >= 18.66 && style.fontWeight >= 700) ? 3 : 4.5)) found.push(`${what}: contrast ${ratio.toFixed(2)}`);
   }
   for (const control of document.querySelectorAll("button, select, input, a, [tabindex='0']")) {
-    if (!control.checkVisibility()) continue;
+    if (!control.checkVisibility() || control.closest(".ag-root-wrapper")) continue;
     const named = control.getAttribute("aria-label") || control.textContent.trim() || control.labels?.length || control.title;
     if (!named) found.push(`no name: ${control.outerHTML.slice(0, 80)}`);
   }

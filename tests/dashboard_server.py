@@ -100,8 +100,7 @@ def cells_of(trace, n: int) -> list[tuple[str, str | None, int]]:
     admitted = set(view.admitted)
     cells = [("waiting" if i in admitted else "running", trace.ids[i], tokens) for i, tokens in view.selected]
     cells += [
-        (cause, None if i < 0 else trace.ids[i], 0)
-        for cause, i in windows.slots(view, trace.config.max_num_seqs)
+        (cause, None if i < 0 else trace.ids[i], 0) for cause, i in windows.slots(view, trace.config.max_num_seqs)
     ]
     return sorted(cells, key=str)
 

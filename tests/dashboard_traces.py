@@ -28,7 +28,7 @@ from radixflow.trace.schema import (
 )
 
 ROWS, TOKENS, BLOCK = 8, 2048, 64
-DOCUMENT, QUESTION, DECODES = 512, 100, 60
+DOCUMENT, QUESTION = 512, 100
 
 
 def header(id: str, policy: str = "radix", workload: str | None = "long") -> Header:
@@ -63,9 +63,7 @@ def long_run(rounds: int, id: str = "00000000000000aa", end: bool = True) -> Ite
         while len(waiting) < 5:
             document = i // 3
             path = [(f"d{document}", DOCUMENT), (f"q{i}", QUESTION)]
-            yield Request(
-                i=i, id=f"r{i}", t=t, arrival=t, prompt=DOCUMENT + QUESTION, path=path, max_tokens=DECODES
-            )
+            yield Request(i=i, id=f"r{i}", t=t, arrival=t, prompt=DOCUMENT + QUESTION, path=path, max_tokens=100)
             waiting.append(i)
             i += 1
         selected = [(r, 1) for r in running]
@@ -111,13 +109,10 @@ def long_run(rounds: int, id: str = "00000000000000aa", end: bool = True) -> Ite
         t += 150_000 + 4_000_000 + 2_000 * (TOKENS - budget)
         yield Step(n=n, t=t - 50_000, d=40_000)
         written |= {r // 3 for r in new}
-        for admission in admissions:
-            running[admission.i] = DECODES
-        for r, _ in selected:
-            running[r] -= 1
-            if not running[r]:
-                del running[r]
-                yield Finish(r, t - 10_000, "length", DECODES, n)
+        running |= {admission.i: n for admission in admissions}
+        # Several end together, so that several rows are free at once.
+        for r in [r for r, begun in running.items() if n % 20 == 0 and n - begun >= 20 * (r % 3)]:
+            yield Finish(r, t - 10_000, "length", n - running.pop(r) + 1, n)
     if end:
         yield End(t, "finished", rounds)
 
@@ -132,9 +127,7 @@ def hostile() -> list[Record]:
     ]
     for i, id in enumerate(HOSTILE):
         path, names = [("d", 64), (f"q{i}", 10)], [(HOSTILE[0], 64), (HOSTILE[1], 10)]
-        records.append(
-            Request(i=i, id=id, t=0, prompt=74, path=path, names=names, label=HOSTILE[0], group=HOSTILE[0])
-        )
+        records.append(Request(i=i, id=id, t=0, prompt=74, path=path, names=names, label=HOSTILE[0], group=HOSTILE[0]))
     records.append(
         Round(n=1, t=0, d=1000, selected=[0, 74], admissions=[Admission(0, 0, 0)], blocked=[Blocked(1, 0, 64,
         [1], False)],

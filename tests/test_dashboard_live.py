@@ -29,9 +29,7 @@ def growing(tmp_path):
 
 
 def status(page, words: str) -> None:
-    page.wait_for_function(
-        "(words) => document.getElementById('live-status').textContent.includes(words)", arg=words
-    )
+    page.wait_for_function("(words) => document.getElementById('live-status').textContent.includes(words)", arg=words)
 
 
 @pytest.mark.parametrize("query", ["", "?poll"])

@@ -123,9 +123,7 @@ def test_a_link_brings_back_what_one_saw(page, browser, address):
     page.locator("#queue .chip", has_text="D3").first.click()
     page.click("[data-axis=time]")
     at_round(page, 2)
-    page.wait_for_function(
-        "() => location.search.includes('axis=time') && location.search.includes('request=D3')"
-    )
+    page.wait_for_function("() => location.search.includes('axis=time') && location.search.includes('request=D3')")
     before = drawn(page)
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     other = context.new_page()
@@ -149,7 +147,7 @@ def test_the_comparison_says_what_the_analysis_says(page, address, traces):
     assert rows["Rounds"][0] == str(found.summaries[0].rounds) == "6"
     assert rows["Rounds"][1].split()[0] == str(found.summaries[1].rounds) == "4"
     assert rows["Avoidable slots"][0] == str(found.summaries[0].avoidable_slots)
-    page.wait_for_selector(".ag-row")
+    page.wait_for_selector(".ag-cell")
     assert page.locator(".js-plotly-plot").count() == 4
     page.locator(".parting .link").first.click()
     page.wait_for_function("() => radixflow.state().round === 1")
@@ -178,7 +176,7 @@ def test_a_node_of_the_tree_tells_its_history(page, address):
     opened(page, address, "?round=2")
     page.wait_for_function("() => radixflow.describe().tree !== null")
     page.locator("#tree .rf-pane").focus()
-    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Home")
     page.keyboard.press("Enter")
     page.wait_for_selector("#node .facts")
     assert "published in round 1" in page.locator("#node").inner_text()

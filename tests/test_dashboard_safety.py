@@ -69,9 +69,7 @@ def test_only_traces_inside_the_folder_are_offered(address):
 def test_no_path_from_the_browser_reaches_the_file_system(address, path):
     status, _, text = get(address + path)
     assert status in (400, 404, 409, 500), text
-    assert (
-        "root:" not in text and "secret" not in text and "import" not in text and str(os.getcwd()) not in text
-    )
+    assert "root:" not in text and "secret" not in text and "import" not in text and str(os.getcwd()) not in text
 
 
 @pytest.mark.parametrize(
@@ -191,9 +189,7 @@ def test_prometheus_counts_slots_and_waits_by_cause(tmp_path):
     with serving(growing.path) as address:
         text = get(address + "/metrics")[2]
         lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-        slots = {
-            name: float(value) for name, value in lines.items() if name.startswith("radixflow_slots_total")
-        }
+        slots = {name: float(value) for name, value in lines.items() if name.startswith("radixflow_slots_total")}
         assert sum(slots.values()) == 8 * 10
         growing.round(5)
         again = get(address + "/metrics")[2]

@@ -26,6 +26,8 @@ export function createLive(store, { panes, say, switchTo, grown }) {
       if (open.length) listen(names);
     }
     store.set({ follow: open.length > 0 && following });
+    // At once where it is being written; of one that was cut the beginning is as good as the end.
+    if (following && overviews.some((o) => !o.complete && o.written_seconds < 5)) store.set({ round: panes.longest() });
     show();
   }
 
@@ -67,8 +69,6 @@ export function createLive(store, { panes, say, switchTo, grown }) {
       if (paused) unseen = Math.max(0, status.rounds - overview.num_rounds);
       else await catchUp(status.key);
     }
-    if (status.state === "live" && !before?.heard && following) store.set({ round: panes.longest() });
-    known.get(status.key).heard = true;
     if (status.state === "restarted" && status.next && before?.state !== "restarted") {
       if (following && !paused) (say("Another run took this file: showing it from its beginning.", true), switchTo(status.key, status.next));
     }

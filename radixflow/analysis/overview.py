@@ -100,7 +100,7 @@ def explain_round(trace, n: int) -> RoundExplanation:
 
 def _slots_of(trace, view) -> dict[str, int]:
     """One round's slots, as `slots` accounts for them."""
-    table = dict.fromkeys(SLOT_CAUSES, 0)
+    table: dict[str, int] = dict.fromkeys(SLOT_CAUSES, 0)
     table["row_visits"], table["resident"] = len(view.selected), len(view.resident)
     free = max(0, trace.config.max_num_seqs - len(view.selected) - len(view.resident))
     if view.probe is None:
