@@ -230,8 +230,10 @@ def _chart(title: str, figure: Any, notes: list[Any] | None = None, tall: bool =
 
 def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
     table = found.requests.iloc[:MAX_ROWS]
-    columns: list[dict[str, Any]] = [{"field": "request", "headerName": "Request", "minWidth": 120, "filter": True}]
-    number = {"type": "numericColumn", "flex": 1, "minWidth": 110}
+    columns: list[dict[str, Any]] = [{"field": "request", "headerName": "Request", "width": 160, "filter": True}]
+    # Fixed widths: with flexible ones the grid now and then keeps its rows hidden.
+    width = max(118, 1160 // (len(found.labels) * (5 if clocked else 3)))
+    number = {"type": "numericColumn", "width": width}
     data = pd.DataFrame({"request": table.index.astype(str)})
     for k, label in enumerate(found.labels):
         own = table[label]
@@ -246,7 +248,7 @@ def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
             data[f"{name}{k}"] = values
             children.append({"field": f"{name}{k}", "headerName": words, **number})
         data[f"cause{k}"] = own["cause"].astype(object).where(own["cause"].notna(), "").to_numpy()
-        children.append({"field": f"cause{k}", "headerName": "Mostly", "flex": 1, "minWidth": 120, "filter": True})
+        children.append({"field": f"cause{k}", "headerName": "Mostly", "width": width, "filter": True})
         columns.append({"headerName": label, "children": children})
     rows = data.astype(object).where(data.notna(), None).to_dict("records")
     return dash_ag_grid.AgGrid(

@@ -273,9 +273,11 @@ def rounds(
 def compare(traces: TraceFiles, json: Json = False) -> None:
     """Metrics side by side, with the cost identity."""
     from radixflow.analysis import compare as compare_traces
-    from radixflow.printing import emit, opening, show_comparison
+    from radixflow.printing import emit, opening, show_comparison, working
 
-    comparison = compare_traces(*(opening(path) for path in traces))
+    opened = [opening(path) for path in traces]
+    with working("comparing"):
+        comparison = compare_traces(*opened)
     emit(comparison.to_dict()) if json else show_comparison(comparison)
 
 
@@ -290,17 +292,18 @@ def explain(
 ) -> None:
     """Why a request waited, what a round did, or what held a whole trace up."""
     from radixflow import analysis
-    from radixflow.printing import emit, opening, show_text
+    from radixflow.printing import emit, opening, show_text, working
 
     if request is not None and round is not None:
         raise ValueError("explain takes a request or --round, not both")
     opened = opening(trace)
-    if request is not None:
-        why: Any = analysis.explain(opened, request)
-    elif round is not None:
-        why = analysis.explain_round(opened, round)
-    else:
-        why = analysis.explain_trace(opened)
+    with working("adding up the waits"):
+        if request is not None:
+            why: Any = analysis.explain(opened, request)
+        elif round is not None:
+            why = analysis.explain_round(opened, round)
+        else:
+            why = analysis.explain_trace(opened)
     emit(why.to_dict()) if json else show_text(why.text)
 
 
@@ -329,11 +332,12 @@ def dash(
     token: Annotated[
         str | None, typer.Option(envvar="RADIXFLOW_TOKEN", help="Who knows it may look.")
     ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a page on this machine.")] = True,
 ) -> None:
     """The dashboard: rounds, bubbles and the prefix tree, replayed and live."""
     from radixflow_dashboard import serve
 
-    serve(traces or [], trace_dir=trace_dir, host=host, port=port, token=token)
+    serve(traces or [], trace_dir=trace_dir, host=host, port=port, token=token, browser=browser)
 
 
 @app.command()

@@ -65,14 +65,16 @@ def test_going_back_stops_following_but_not_reading(growing, serve, page):
     address = serve(growing.path)
     opened(page, address)
     page.wait_for_selector("#pause-live")
+    growing.round()
+    at_round(page, 6)
     page.locator("#lane-0 .rf-pane").focus()
     page.keyboard.press("Home")
     at_round(page, 1)
     growing.round(4)
-    page.wait_for_function("() => radixflow.describe().lanes[0].num_rounds === 9")
+    page.wait_for_function("() => radixflow.describe().lanes[0].num_rounds === 10")
     assert page.evaluate("radixflow.state().round") == 1
     page.click("#back-to-live")
-    at_round(page, 9)
+    at_round(page, 10)
 
 
 def test_a_restarted_run_is_said_and_shown(growing, serve, page, tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from radixflow.analysis import reuse, slots, waits_by_cause
 from radixflow.engines.real import EngineError, RealRun, run_real
 from radixflow.engines.tiny import list_tiny_models, tiny_model_path
 from radixflow.trace import open_trace
@@ -248,3 +249,12 @@ def test_a_tiny_model_is_a_config_and_nothing_else_written_once(tmp_path: Path) 
 def test_an_unknown_tiny_model_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown tiny model 'tiny-llama': expected one of tiny-nemotron-h"):
         tiny_model_path("tiny-llama", tmp_path)
+
+
+@pytest.mark.parametrize("way", WAYS[1:], ids=lambda way: f"{way[0]}-{'async' if way[2] else 'sync'}")
+def test_the_sums_hold_on_the_real_engine(ran: Any, way: tuple[Any, ...]) -> None:
+    trace = open_trace(ran("tiny-nemotron-h", *way)[1])
+    assert slots(trace).faults.empty
+    assert waits_by_cause(trace).loc["unrecorded", ["rounds", "ns"]].tolist() == [0, 0]
+    table = reuse(trace)
+    assert (table["prompt"] == table["reused"] + table["forgone"] + table["fresh"]).all()

@@ -204,7 +204,9 @@ class _Seams(RadixFlowScheduler):
         if traversal is None or not traversal.may_pass_over(request):
             return
         verdict = traversal.decide(request)
-        self._handed_back = verdict.hit
+        # In this mode vLLM's own look-up announces the reused blocks, so it must happen.
+        if not (self.enable_kv_cache_events and getattr(request, "kv_cache_report_mode", None) == "full"):
+            self._handed_back = verdict.hit
         if verdict.outcome == "ready":
             return
         self._passing = request
