@@ -102,7 +102,7 @@ class Follower:
             status.state = "truncated"
             status.message = "the file was cut short or removed; what was read before is still shown"
 
-    async def watch(self) -> AsyncIterator[Status]:
+    async def watch(self) -> AsyncIterator[Status | None]:
         """The status now, then each time that it changes; None now and then while nothing does."""
         self._watchers += 1
         if self._task is None or self._task.done():

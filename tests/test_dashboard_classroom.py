@@ -50,7 +50,7 @@ def test_a_class_reorders_requests_and_sees_what_each_policy_makes_of_it(page):
         for _ in range(14):
             page.keyboard.press("Alt+ArrowRight")
         assert page.locator("#order li b").last.inner_text() == "A1"
-        page.wait_for_function("() => radixflow.state().order?.at(-1) === 'A1'")
+        page.wait_for_function("() => new URLSearchParams(location.search).getAll('order').at(-1) === 'A1'")
         page.wait_for_function("() => document.getElementById('lab-state').textContent.startsWith('Ran')")
         first = page.url
         page.fill("#lab-max_num_seqs", "2")

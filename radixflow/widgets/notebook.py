@@ -78,9 +78,10 @@ class Player(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget, and a static figure for readers that can't run it."""
-        bundle = super()._repr_mimebundle_(**kwargs)
+        bundle: Any = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        figure = compare(*self._traces) if len(self._traces) > 1 else timeline(self._traces[0])
+        first, *others = self._traces
+        figure = compare(first, *others) if others else timeline(first)
         still = figure._repr_mimebundle_()
         return {"image/png": still["image/png"], **(data or {})}, metadata
 
