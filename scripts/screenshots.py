@@ -105,6 +105,9 @@ def take(browser, address: str, picture: Picture, folder: Path) -> Path:
             "() => document.querySelectorAll('.js-plotly-plot .main-svg').length >= 8", timeout=60_000
         )
         page.wait_for_selector(".ag-cell", timeout=60_000)
+    if "classroom" in picture.query:
+        page.click("#lab-run")  # the first run waited for vLLM to be imported
+        page.wait_for_function("() => /^Ran in 0/.test(document.getElementById('lab-state').textContent)")
     page.evaluate("document.activeElement?.blur(), scrollTo(0, 0)")
     page.mouse.move(0, 0)
     page.wait_for_timeout(1500)

@@ -88,8 +88,15 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
       own.timeline.setCursor(round);
       own.timeline.setSelection(request);
     });
+    markShown();
     loaded(fetched);
     refreshTree();
+  }
+
+  // Which timeline tree and inspectors speak about.
+  function markShown() {
+    const { side, traces } = store.get();
+    document.querySelectorAll(".lane").forEach((host, k) => host.classList.toggle("shown", k === side && traces.length > 1));
   }
 
   // Runs of the same policy are told apart by number.
@@ -140,8 +147,7 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
     }
     if (changed.has("request")) tree?.setSelection(state.request);
     if (changed.has("round") || changed.has("side")) soonTree();
-    if (changed.has("side") || changed.has("traces"))
-      document.querySelectorAll(".lane").forEach((host, k) => host.classList.toggle("shown", k === state.side && state.traces.length > 1));
+    if (changed.has("side") || changed.has("traces")) markShown();
   });
 
   return {

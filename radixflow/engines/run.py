@@ -13,6 +13,7 @@ from radixflow.engines.groups import CacheGroup, plain_groups
 from radixflow.engines.profiles import get_profile
 from radixflow.scheduling.policies import get_policy
 from radixflow.scheduling.settings import Settings
+from radixflow.scheduling.versions import installed_vllm
 from radixflow.trace import Trace, open_trace
 from radixflow.workloads import EngineOptions, Workload, WorkloadError, load_workload
 
@@ -90,6 +91,7 @@ def run_workload(
     """As `run`, without opening the trace."""
     if not isinstance(workload, Workload):
         workload = load_workload(workload, tokenizer=tokenizer)
+    installed_vllm()  # says how to install it, where it is missing
     path = Path(trace) if trace is not None else temporary_trace(workload.name, policy)
     settings = Settings(
         get_policy(policy),
