@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import tempfile
 import webbrowser
 from collections.abc import Callable
@@ -115,6 +116,19 @@ def _plain_routes(server: FastAPI, library: Library) -> None:
         return PlainTextResponse(palette.css(), media_type="text/css")
 
 
+def _listen(host: str, port: int) -> socket.socket:
+    """The address, claimed before anybody is told of it. OSError in one line where it is not to be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise OSError(f"can't listen on {host}:{port}: {error.strerror}; expected a free port (--port)") from error
+    return listening
+
+
 def serve(
     traces: list[Path] | None = None,
     *,
@@ -134,6 +148,7 @@ def serve(
 
     if not is_loopback(host) and token is None:
         token = secrets.token_urlsafe(18)
+    listening = _listen(host, port)
     app = create_app(traces, trace_dir, token, host)
     for described in app.library.list()[: len(traces or [])]:
         say(f"Reading {described['file']}")
@@ -147,6 +162,6 @@ def serve(
         app.server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=1, ws="none"
     )
     try:
-        uvicorn.Server(config).run()
+        uvicorn.Server(config).run(sockets=[listening])
     finally:
         app.laboratory.close()

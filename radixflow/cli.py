@@ -51,9 +51,11 @@ def main() -> None:
 
 def _is_bad_input(error: Exception) -> bool:
     # Click's own usage errors, and ours; each knows what, where and what was expected.
+    if isinstance(error, KeyError):  # ours are sentences; any other is a fault of ours and shows its traceback
+        return bool(error.args) and isinstance(error.args[0], str) and " " in error.args[0]
     return (
         hasattr(error, "format_message")
-        or isinstance(error, ValueError | KeyError | OSError | ImportError)
+        or isinstance(error, ValueError | OSError | ImportError)
         or (type(error).__name__ in ("TraceError", "WorkloadError", "EngineError"))
     )
 
@@ -254,13 +256,16 @@ def rounds(
     trace: TraceFile,
     first: Annotated[int, typer.Option(min=1, help="First round.")] = 1,
     last: Annotated[int | None, typer.Option(help="Last round.")] = None,
-    json: Json = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON Lines, one object a round.")] = False,
 ) -> None:
     """One record a round: who was selected, who wasn't, and why."""
     from radixflow.analysis.round_record import round_record
     from radixflow.printing import emit, opening, show_rounds
 
     opened = opening(trace)
+    if first > max(1, opened.num_rounds) or (last is not None and last < first):
+        wanted = f"{first} to {last}" if last is not None else f"{first} on"
+        raise ValueError(f"no rounds {wanted}: the trace has rounds 1 to {opened.num_rounds}")
     records = (round_record(opened, view) for view in opened.iter_rounds(first, last))
     if json:
         for record in records:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from importlib import util
 from pathlib import Path
 
-from rich.text import Text
-
 from radixflow.engines.run import Run, agreements, run_workload
-from radixflow.printing import out, quiet_engine, show_agreement, show_comparison, working
+from radixflow.printing import Text, out, quiet_engine, show_agreement, show_comparison, working
 from radixflow.trace import Trace, open_trace
 
 POLICIES = ("radix", "radixflow")

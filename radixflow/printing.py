@@ -21,12 +21,28 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text as RichText
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 BLOCKED, GOOD, QUIET = "magenta", "green", "dim"
+
+
+def visible(text: str) -> str:
+    """Control characters spelled out: ids come from a server's clients and must not drive the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+class Text(RichText):
+    """Text whose every part is `visible`."""
+
+    def __init__(self, text: str = "", style: str = "", **more: Any) -> None:
+        super().__init__(visible(text), style, **more)
+
+    def append(self, text: Any, style: Any = None) -> Text:
+        super().append(visible(text) if isinstance(text, str) else text, style)
+        return self
 
 
 def emit(value: Any) -> None:
@@ -36,7 +52,7 @@ def emit(value: Any) -> None:
 
 def complain(line: str) -> None:
     """One line on stderr."""
-    sys.stderr.write(f"radixflow: {line}\n")
+    sys.stderr.write(f"radixflow: {visible(line)}\n")
 
 
 @contextmanager

@@ -239,3 +239,20 @@ def test_what_another_request_computed_meanwhile_is_committed(tmp_path):
     last.n, last.t = 4, 4000
     report = report_of(tmp_path, *records, *again, last)
     assert "published_uncommitted" not in codes(report)
+
+
+def test_a_damaged_trace_is_checked_and_explained_as_far_as_it_goes(tmp_path):
+    from figures_traces import figure1 as figure1_records
+    from figures_traces import write
+
+    from radixflow.analysis import explain_trace
+    from radixflow.trace import open_trace
+
+    whole = write(tmp_path / "whole.rft.jsonl", figure1_records("radix")).read_text().splitlines()
+    rounds = [k for k, line in enumerate(whole) if line.startswith('{"kind":"round"')]
+    for name, line in (("gap", "{bad"), ("list", "[1,2]"), ("other", whole[rounds[2]].replace('"selected":[4,', '"selected":[99,'))):
+        path = tmp_path / f"{name}.rft.jsonl"
+        path.write_text("\n".join([*whole[: rounds[2]], line, *whole[rounds[2] + 1 :]]) + "\n")
+        trace = open_trace(path)
+        assert not [f for f in check(trace).findings if f.code == "published_uncommitted"] or name == "other"
+        assert "stopped the scan" in explain_trace(trace).text

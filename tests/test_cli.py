@@ -181,3 +181,31 @@ def test_help_names_every_command(command):
     assert code == 0
     for name in ("run", "rounds", "compare", "explain", "check", "dash", "models", "workloads", "demo"):
         assert name in out
+
+
+def test_what_a_client_named_cannot_drive_the_terminal(capsys):
+    from radixflow.printing import complain, show_text
+
+    show_text("request \x1b[31mred\x07 and \u202eevil\nnext line")
+    complain("no request \x1b]0;title\x07")
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err and "\x07" not in said.out + said.err
+    assert "\\x1b[31mred" in said.out and "next line" in said.out
+
+
+def test_rounds_outside_the_trace_are_bad_input(command, figure1):
+    for args in (("--first", "99"), ("--first", "5", "--last", "2")):
+        code, out, err = command("rounds", figure1[0], *args)
+        assert code == 2 and out == "" and "1 to 6" in err
+
+
+def test_dash_says_that_a_port_is_taken_before_it_announces_a_page(command, figure1):
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, out, err = command("dash", figure1[0], "--no-browser", "--port", port)
+    assert code == 2 and "dashboard on" not in out
+    assert str(port) in err and err.count("\n") == 1

@@ -44,6 +44,7 @@ def test_a_longer_run_is_drawn_as_the_trace_says_wherever_the_cursor_goes(page, 
     opened(page, address)
     page.select_option("#trace-select", label="stream0")
     page.wait_for_function("() => radixflow.describe().lanes.length === 1")
+    at_round(page, 1)
     for n in (75, 150, 3):
         page.locator("#round-slider").fill(str(n))
         at_round(page, n)

@@ -301,3 +301,18 @@ def test_progress_reaches_the_end(tmp_path):
     seen = []
     open_trace(path, lambda done, total: seen.append((done, total)))
     assert seen[-1] == (path.stat().st_size, path.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("max_num_seqs", 0), ("block_size", 0), ("num_blocks", -1), ("groups", [])]
+)
+def test_a_header_that_cannot_be_true_is_one_clear_line(tmp_path, field, value):
+    from trace_records import header as make_header
+
+    path = tmp_path / "t.rft.jsonl"
+    record = json.loads(msgspec.json.encode(make_header()))
+    record["config"][field] = value
+    path.write_text(json.dumps(record) + "\n")
+    with pytest.raises(TraceError, match=field) as caught:
+        open_trace(path)
+    assert "\n" not in str(caught.value)

@@ -96,6 +96,8 @@ def _depth(trace) -> tuple[int, list[int]]:
 
     earliest: dict[tuple[int, int], _Earliest] = {}  # by the identity of a place's events of one group
     for n, i, ready in resumptions:
+        if i not in rounds_of:
+            continue  # a damaged record: admitted, and never seen in a batch
         producers = [
             earliest.setdefault((id(events), group), _Earliest(events)).before(n, depth_at)
             for group, events in history.of(i, ready).items()

@@ -181,7 +181,8 @@ def _culprits(trace) -> list[dict]:
         {"request": who, "cause": wait_cause(cause), "stopped": stopped, "rounds": waited, "seconds": ns / NS}
         for who, cause, stopped, waited, ns in zip(*(table[name].tolist() for name in table), strict=True)
     ]
-    return sorted(found, key=lambda entry: (-entry["seconds"], -entry["rounds"]))
+    clocked = trace.header.clock.arrivals
+    return sorted(found, key=lambda entry: (-entry["seconds"] if clocked else 0, -entry["rounds"]))
 
 
 def _trace_text(trace, summary: Summary, totals, by_cause, culprits) -> str:
@@ -221,6 +222,9 @@ def _trace_text(trace, summary: Summary, totals, by_cause, culprits) -> str:
             f"{entry['request']} ({entry['cause']}) stopped the scan in {counted(entry['stopped'], 'round')}"
             f"; those behind it waited {counted(entry['rounds'], 'round')} for that, all together."
         )
+    if len(culprits) > 3:
+        rest = sum(entry["rounds"] for entry in culprits[3:])
+        lines.append(f"{len(culprits) - 3} more stopped scans, and cost {counted(rest, 'round')} of waiting.")
     if summary.reuse_rate is not None:
         lines.append(f"{summary.reuse_rate:.1%} of the admitted prompt tokens came from the prefix cache.")
     return "\n".join(lines)

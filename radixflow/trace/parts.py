@@ -155,6 +155,19 @@ def _header(stream: LineStream, block: bytes) -> Header:
             f"this radixflow reads {MAJOR}.x"
         )
     try:
-        return _header_decoder.decode(line)
+        header = _header_decoder.decode(line)
     except msgspec.DecodeError as error:
         raise TraceError(f"{stream.path}, line 1: bad `trace` record: {error}") from error
+    for name, value in _sizes(header):
+        if value < 1:
+            raise TraceError(f"{stream.path}, line 1: bad `trace` record: {name} is {value}, expected 1 or more")
+    return header
+
+
+def _sizes(header: Header) -> list[tuple[str, int]]:
+    """Numbers of the header that everything else divides by or counts to."""
+    config = header.config
+    named = ("max_num_seqs", "max_num_batched_tokens", "block_size", "hash_block_size", "num_blocks")
+    sizes = [(f"config.{name}", getattr(config, name)) for name in named]
+    sizes.append(("the number of config.groups", len(config.groups)))
+    return sizes + [(f"config.groups[{k}].block_size", group.block_size) for k, group in enumerate(config.groups)]

@@ -61,6 +61,8 @@ def uncommitted(trace) -> list[Uncommitted]:
         end = np.where(keys[at] == wanted, reached[at], -1)
     loaded = trace.admissions.loc[trace.admissions["external"] > 0, "i"]
     bad = (chosen["end"].to_numpy(np.int64) > end) & ~np.isin(chosen["i"].to_numpy(), loaded.to_numpy())
+    # What a lost round computed is not known, so nothing is said of what it published.
+    bad &= np.isin(chosen["round"].to_numpy(), trace.rounds.index.to_numpy())
     rows = chosen[bad]
     starts = np.maximum(rows["start"].to_numpy(np.int64), end[bad])
     columns = (rows[name].tolist() for name in ("round", "i", "group", "end"))
