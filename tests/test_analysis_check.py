@@ -250,7 +250,9 @@ def test_a_damaged_trace_is_checked_and_explained_as_far_as_it_goes(tmp_path):
 
     whole = write(tmp_path / "whole.rft.jsonl", figure1_records("radix")).read_text().splitlines()
     rounds = [k for k, line in enumerate(whole) if line.startswith('{"kind":"round"')]
-    for name, line in (("gap", "{bad"), ("list", "[1,2]"), ("other", whole[rounds[2]].replace('"selected":[4,', '"selected":[99,'))):
+    strange = whole[rounds[2]].replace('"selected":[4,', '"selected":[99,')
+    assert strange != whole[rounds[2]]
+    for name, line in (("gap", "{bad"), ("list", "[1,2]"), ("other", strange)):
         path = tmp_path / f"{name}.rft.jsonl"
         path.write_text("\n".join([*whole[: rounds[2]], line, *whole[rounds[2] + 1 :]]) + "\n")
         trace = open_trace(path)
