@@ -195,3 +195,22 @@ def test_the_trace_says_what_was_scheduled_and_in_which_order_requests_stood(
             if trace.ids[i] in queue or (i not in released and i not in view.preempted)
         ]
         assert seen == queue
+
+
+@quick
+@given(workloads(clock=True), st.sampled_from(sorted(POLICIES)))
+def test_the_four_sums_come_out_exactly(tmp_path_factory, workload, policy):
+    from radixflow.analysis import CostRefused, cost_identity, reuse, slots, waits_by_cause
+
+    folder = tmp_path_factory.mktemp("sums")
+    for name in ("radix", policy):
+        watch(workload, name, trace=str(folder / f"{name}.rft.jsonl"))
+    native, trace = (open_trace(folder / f"{name}.rft.jsonl") for name in ("radix", policy))
+    assert slots(trace).faults.empty
+    assert waits_by_cause(trace).loc["unrecorded", ["rounds", "ns"]].tolist() == [0, 0]
+    table = reuse(trace)
+    assert (table["prompt"] == table["reused"] + table["forgone"] + table["fresh"]).all()
+    try:
+        assert cost_identity(native, trace).holds
+    except CostRefused as refused:
+        assert workload.simulated_engine.resolved().async_scheduling or "no round" in str(refused)
