@@ -243,6 +243,10 @@ def _retention(text: str) -> int | None:
 def _stall(trace: Any) -> str:
     """Who holds the run up, by name."""
     view = trace.round(trace.num_rounds)
+    if not view.stalled or view.preempted:
+        lost = trace.rounds["preempted"].to_numpy().nonzero()[0]
+        again = trace.ids[trace.round(int(trace.rounds.index[lost[-1]])).preempted[0]]
+        return f"the run stalled in round {view.n}: {again} is admitted and preempted again and again, nothing is gained"
     if view.stop is None or view.stop.i is None:
         return f"the run stalled in round {view.n}: nothing can be scheduled any more"
     facts = next((entry for entry in view.other if entry.i == view.stop.i), None)

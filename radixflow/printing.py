@@ -156,6 +156,8 @@ def show_rounds(records: Iterable[dict[str, Any]]) -> None:
             line.append(f"  {entry['id']} waits for {entry['producer']}@{entry['boundary']}", style=BLOCKED)
         for entry in record["other"]:
             line.append(f"  {entry['id']} {entry['cause']}", style="yellow")
+        if record["preempted"]:
+            line.append(f"  {', '.join(record['preempted'])} preempted", style="magenta")
         if record["unexamined"]:
             line.append(f"  {len(record['unexamined'])} unexamined", style="red")
         if record["avoidable_slots"]:

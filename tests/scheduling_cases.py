@@ -25,8 +25,6 @@ def workloads(
     draw: st.DrawFn,
     state_groups: st.SearchStrategy[int] | None = None,
     clock: bool = False,
-    drafts: bool = True,
-    fine_hashes: bool = False,
 ) -> Workload:
     """Prompts that share prefixes, pools that may be too small, budgets that cut."""
     block = draw(st.sampled_from([16, 32, 64]))
@@ -35,14 +33,14 @@ def workloads(
     retention = draw(st.sampled_from([0, None, 2 * block])) if groups else 0
     engine = EngineOptions(
         block_size=block,
-        hash_block_size=block // draw(st.sampled_from([1, 2])) if fine_hashes else block,
+        hash_block_size=block // draw(st.sampled_from([1, 1, 2])) if groups else block,
         num_blocks=draw(st.integers(8, 70)),
         state_groups=groups,
         max_num_seqs=draw(st.integers(1, 6)),
         max_num_batched_tokens=draw(st.integers(block // 2 + 8, 8 * block)),
         retention_interval=retention,
         scheduling_policy=draw(st.sampled_from(["fcfs", "priority"])),
-        spec_tokens=draw(st.sampled_from([0, 0, 0, 2])) if drafts else 0,
+        spec_tokens=draw(st.sampled_from([0, 0, 0, 2])),
         async_scheduling=draw(st.booleans()),
     )
     requests = []

@@ -68,6 +68,7 @@ PAIRS = {
     "queued-in-turn": set(),
     "preemption-storm": {"preemption_storm", "head_of_line"},
     "preempted-once": set(),
+    "preempted-for-ever": {"no_progress"},
     "events-sparse-states": {"cache_event_mismatch"},
     "events-attention-only": set(),
 }

@@ -76,6 +76,12 @@ def test_a_stalled_run_keeps_its_trace_and_ends_with_3_naming_the_culprit(comman
     assert command("check", "t.rft.jsonl")[0] == 0
 
 
+def test_a_run_that_goes_in_circles_ends_with_3_naming_who_does(command, root):
+    pytest.importorskip("vllm")
+    code, _, err = command("run", root / "data" / "pairs" / "preempted-for-ever.workload.jsonl", "-o", "t.rft.jsonl")
+    assert code == 3 and len(err.splitlines()) == 1 and "A is admitted and preempted again and again" in err
+
+
 def test_an_interrupted_run_keeps_a_readable_trace_and_ends_with_130(command, monkeypatch, tmp_path):
     pytest.importorskip("vllm")
     from radixflow.engines.simulator import Simulator

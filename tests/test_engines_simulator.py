@@ -135,3 +135,54 @@ def test_a_round_that_only_preempts_is_no_end(tmp_path):
     assert (run.end == "finished") == (len(run.outputs["alone"]) == 120)
     last = trace.round(trace.num_rounds)
     assert run.end == "finished" or (last.stalled and not last.preempted), "a stall is a round in which nothing changes"
+
+
+def circles(**more):
+    """A request that fits when it is admitted and outgrows the pool before its first token."""
+    options = EngineOptions(
+        block_size=16,
+        hash_block_size=8,
+        num_blocks=14,
+        state_groups=2,
+        max_num_batched_tokens=102,
+        spec_tokens=2,
+        async_scheduling=True,
+    )
+    return request("grows", ("d", 32), ("own", 21), output_tokens=15, **more), options
+
+
+def test_a_run_that_goes_in_circles_ends_as_stalled(tmp_path):
+    grows, engine = circles()
+    run = run_workload(
+        Workload(name="circles", engine=engine, requests=[grows]), "radix", trace=tmp_path / "t.rft.jsonl"
+    )
+    trace = rf.open_trace(run.trace_path)
+    assert run.end == trace.end.reason == "stalled"
+    assert trace.num_rounds < 20 and trace.rounds["preempted"].sum() >= 2
+    (finding,) = [found for found in rf.check(trace).findings if found.code == "no_progress"]
+    assert finding.requests == ["grows"] and finding.facts["cause"] == "preemption"
+
+
+def test_a_run_that_goes_in_circles_waits_for_whoever_may_still_end_it(tmp_path):
+    grows, engine = circles(abort_after_round=30)
+    last = request("last", ("l", 20), after="grows", output_tokens=2)
+    run = run_workload(
+        Workload(name="freed", engine=engine, requests=[grows, last]), "radix", trace=tmp_path / "t.rft.jsonl"
+    )
+    assert run.end == "finished" and len(run.outputs["last"]) == 2
+
+
+def test_a_client_gives_up_in_stalled_rounds_and_before_the_first_one_too(tmp_path):
+    requests = [
+        request("big", ("b", 5000), after_round=0, abort_after_round=2),
+        request("never", ("n", 20), after_round=0, abort_after_round=0),
+        request("small", ("s", 20), after="big", output_tokens=2),
+        request("late", ("t", 20), after_round=6),
+    ]
+    engine = EngineOptions(block_size=64, num_blocks=9)
+    run = run_workload(
+        Workload(name="gives-up", engine=engine, requests=requests), "radix", trace=tmp_path / "t.rft.jsonl"
+    )
+    assert run.end == "finished" and len(run.outputs["small"]) == 2 and len(run.outputs["late"]) == 1
+    table = rf.open_trace(run.trace_path).requests.set_index("id")
+    assert table.at["big", "finish_reason"] == "abort" and "never" not in table.index

@@ -21,12 +21,13 @@ class Arrivals:
         self._by_round: list[tuple[int, int]] = []
         self._after: dict[str, list[int]] = {}
         self._aborts: dict[int, list[str]] = {}
+        self._abort_rounds = {r.id: r.abort_after_round for r in requests if r.abort_after_round is not None}
         self._requests = requests
         self._left = len(requests)
         self._cancelled: set[str] = set()
+        for request_id, abort_round in self._abort_rounds.items():
+            self._aborts.setdefault(abort_round, []).append(request_id)
         for k, request in enumerate(requests):
-            if request.abort_after_round is not None:
-                self._aborts.setdefault(request.abort_after_round, []).append(request.id)
             if request.after is not None:
                 self._after.setdefault(request.after, []).append(k)
             elif request.after_round is not None:
@@ -34,6 +35,7 @@ class Arrivals:
             else:
                 time = 0 if by_round else round((request.arrival or 0.0) * SECOND)
                 heapq.heappush(self._timed, (time, k))
+        self.aborts(0)
 
     def __len__(self) -> int:
         return self._left
@@ -56,6 +58,12 @@ class Arrivals:
         return [self._requests[k] for k in taken if self._requests[k].id not in self._cancelled]
 
     def finished(self, request_id: str) -> None:
+        """It left, however it ended: those that wait for it come, and nobody can give it up any more."""
+        abort_round = self._abort_rounds.pop(request_id, None)
+        if abort_round in self._aborts:
+            self._aborts[abort_round].remove(request_id)
+            if not self._aborts[abort_round]:
+                del self._aborts[abort_round]
         for k in self._after.pop(request_id, ()):
             heapq.heappush(self._by_round, (0, k))
 
@@ -66,6 +74,10 @@ class Arrivals:
         for request_id in doomed:
             self.finished(request_id)
         return doomed
+
+    def to_come(self) -> bool:
+        """Whether anything is still to come from outside: somebody by clock or round, or a client giving up."""
+        return bool(self._timed or self._by_round or self._aborts)
 
     def next_time(self) -> int | None:
         return self._timed[0][0] if self._timed else None

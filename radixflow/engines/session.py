@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from vllm import SamplingParams
 
 from radixflow.engines.arrivals import SECOND, Arrivals
+from radixflow.engines.livelock import Livelock
 from radixflow.workloads import Workload, WorkloadRequest
 
 
@@ -34,11 +36,13 @@ class Session:
         self.outputs: dict[str, list[int]] = {}
         self.margins: dict[str, list[float]] = {}
         self.rounds = 0
-        self._in_flight = 0
+        self._in_flight: deque[tuple[tuple[str, int], ...]] = deque()
+        """Tokens by request of the steps whose output isn't known yet."""
         self._scheduled = 0
         """Tokens of the latest `schedule()`."""
         self._preempted = False
         """Whether it preempted somebody: blocks came free, and the next round is another one."""
+        self._livelock = Livelock(self._scheduler)
         self._watch()
         self._wall = time.time()
         self._start = time.monotonic_ns()
@@ -51,13 +55,14 @@ class Session:
             output = schedule(*args, **kwargs)
             self._scheduled = output.total_num_scheduled_tokens
             self._preempted = bool(output.preempted_req_ids)
-            self._in_flight += self._scheduled > 0
+            if self._scheduled:
+                self._in_flight.append(tuple(output.num_scheduled_tokens.items()))
             return output
 
         def counted_update(output: Any, *args: Any, **kwargs: Any) -> Any:
             result = update(output, *args, **kwargs)
             if output.total_num_scheduled_tokens:
-                self._in_flight -= 1
+                self._in_flight.popleft()
                 self.rounds += 1
             return result
 
@@ -84,13 +89,15 @@ class Session:
                     return "finished"
                 continue
             rounds = self.rounds
-            self._scheduled = 0
+            self._scheduled, self._preempted = 0, False
             self._collect(self._engine.step())
-            if self._scheduled == 0 and self._in_flight == 0 and self.rounds == rounds:
+            if self._scheduled == 0 and not self._in_flight and self.rounds == rounds:
                 if (end := self._wait()) is not None:
                     return end
             for done in range(rounds, self.rounds):
                 self._abort(self._arrivals.aborts(done + 1))
+            if self._preempted and self._in_circles():
+                return "stalled"
 
     def _wait(self) -> str | None:
         """Nothing was scheduled and nothing runs: a stalled round counts, time passes, or the run is over."""
@@ -98,7 +105,8 @@ class Session:
         stalled = bool(scheduler.running or scheduler.waiting or scheduler.skipped_waiting)
         if stalled:
             self.rounds += 1
-            if self._preempted or self._arrivals.due(self._now(), self.rounds):
+            left = self._abort(self._arrivals.aborts(self.rounds))
+            if left or self._preempted or self._arrivals.due(self._now(), self.rounds):
                 return None
         if scheduler.next_release_ns() is not None:
             return None  # vLLM polls while all are held; so do we
@@ -107,6 +115,10 @@ class Session:
             self._sleep_until(soonest)
             return None
         return "stalled" if stalled and not self._arrivals.waits_for_rounds() else None
+
+    def _in_circles(self) -> bool:
+        """Whether all is as it was at an earlier preemption, and nothing from outside will change that."""
+        return not self._arrivals.to_come() and self._livelock.caught(self._in_flight)
 
     def _now(self) -> int:
         """Nanoseconds since the run began."""
@@ -145,6 +157,8 @@ class Session:
         ended = []
         for answer in answers:
             made = answer.outputs[0]
+            if len(made.token_ids) > len(self.outputs[answer.request_id]):
+                self._livelock.progressed()
             self.outputs[answer.request_id] = list(made.token_ids)
             if made.logprobs:
                 self.margins[answer.request_id] = [_margin(choices) for choices in made.logprobs]
@@ -152,10 +166,12 @@ class Session:
                 ended.append(answer.request_id)
         self._ended(ended)
 
-    def _abort(self, doomed: list[str]) -> None:
+    def _abort(self, doomed: list[str]) -> bool:
+        """Whether anybody of them was there."""
         alive = [request_id for request_id in doomed if request_id in self._live]
         self._engine.abort_request(alive)
         self._ended(alive)
+        return bool(alive)
 
     def _ended(self, request_ids: list[str]) -> None:
         for request_id in request_ids:

@@ -20,6 +20,7 @@ from vllm.v1.request import Request, RequestStatus
 from radixflow.engines.arrivals import SECOND, Arrivals
 from radixflow.engines.block_hashes import BlockHasher
 from radixflow.engines.cost import RoundCost, RoundWork
+from radixflow.engines.livelock import Livelock
 from radixflow.workloads import Workload, WorkloadRequest
 
 
@@ -61,6 +62,7 @@ class Simulator:
         self._progress = progress
         self._hasher = BlockHasher(workload, scheduler.hash_block_size)
         self._arrivals = Arrivals(workload)
+        self._livelock = Livelock(scheduler)
         self._outputs: dict[str, list[int]] = {}
         self._live: dict[str, Request] = {}
         self._params: dict[int, SamplingParams] = {}
@@ -69,6 +71,7 @@ class Simulator:
         self._in_flight: deque[tuple[SchedulerOutput, set[str], int]] = deque()
         self._depth = 2 if scheduler.scheduler_config.async_scheduling else 1
         self._worker_free = 0
+        self._circling = False
 
     def run(self) -> Outcome:
         """Until every request has finished, the run stalls, or the user interrupts it."""
@@ -82,8 +85,9 @@ class Simulator:
         scheduler, clock = self._scheduler, self._clock
         while True:
             self._deliver()
-            if scheduler.has_requests() and len(self._in_flight) < self._depth:
+            if scheduler.has_requests() and len(self._in_flight) < self._depth and not self._circling:
                 output = scheduler.schedule()
+                self._circling = bool(output.preempted_req_ids) and self._in_circles()
                 if output.total_num_scheduled_tokens:
                     self._launch(output)
                     if len(self._in_flight) < self._depth:
@@ -97,6 +101,8 @@ class Simulator:
                 output, sampling, done = self._in_flight.popleft()
                 clock.now = max(clock.now, done)
                 self._complete(output, sampling)
+            elif self._circling:
+                return "stalled"
             elif not scheduler.has_unfinished_requests():
                 soonest = self._arrivals.next_time()
                 if soonest is None and not self._arrivals.skip_to_next_round(self._rounds):
@@ -108,8 +114,8 @@ class Simulator:
         scheduler = self._scheduler
         stalled = bool(scheduler.running or scheduler.waiting or scheduler.skipped_waiting)
         if stalled:
-            self._rounds += 1
-            if output.preempted_req_ids or self._arrivals.due(self._clock.now, self._rounds):
+            left = self._count_round()
+            if left or output.preempted_req_ids or self._arrivals.due(self._clock.now, self._rounds):
                 return None  # blocks came free, or somebody came: the next round is another one
         events = [t for t in (scheduler.next_release_ns(), self._arrivals.next_time()) if t is not None]
         if events:
@@ -118,6 +124,11 @@ class Simulator:
         if not stalled:
             return None
         return None if self._arrivals.waits_for_rounds() else "stalled"
+
+    def _in_circles(self) -> bool:
+        """Whether all is as it was at an earlier preemption, and nothing from outside will change that."""
+        steps = (tuple(step.num_scheduled_tokens.items()) for step, _, _ in self._in_flight)
+        return not self._arrivals.to_come() and self._livelock.caught(steps)
 
     # -- requests ------------------------------------------------------------------------------------
 
@@ -167,16 +178,23 @@ class Simulator:
         for core_outputs in scheduler.update_from_output(output, answer).values():
             for made in core_outputs.outputs:
                 self._outputs.setdefault(made.request_id, []).extend(made.new_token_ids)
+                if made.new_token_ids:
+                    self._livelock.progressed()
                 if made.finish_reason is not None:
                     finished.append(made.request_id)
         if scheduler.num_spec_tokens and not scheduler.scheduler_config.async_scheduling:
             self._draft(ids)
-        self._rounds += 1
         self._ended(finished)
-        doomed = self._arrivals.aborts(self._rounds)
+        self._count_round()
+
+    def _count_round(self) -> bool:
+        """One more round is known; whether clients gave requests up after it."""
+        self._rounds += 1
+        doomed = [request_id for request_id in self._arrivals.aborts(self._rounds) if request_id in self._live]
         if doomed:
-            scheduler.finish_requests(doomed, RequestStatus.FINISHED_ABORTED)
-            self._ended([request_id for request_id in doomed if request_id in self._live])
+            self._scheduler.finish_requests(doomed, RequestStatus.FINISHED_ABORTED)
+            self._ended(doomed)
+        return bool(doomed)
 
     def _ended(self, request_ids: list[str]) -> None:
         for request_id in request_ids:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
+from radixflow.analysis.expand import preemptions
 from radixflow.analysis.findings.evidence import Evidence
 from radixflow.analysis.findings.finding import ERROR, Finding, joined, ranges
 from radixflow.analysis.prose import counted, listed, spans
@@ -21,6 +23,7 @@ the round took memory back from running requests, so that the next one finds oth
 def find(evidence: Evidence) -> Iterator[Finding]:
     """Stalls that nothing in the scheduler would end, and requests larger than the pool."""
     yield from _no_progress(evidence)
+    yield from _in_circles(evidence)
     yield from _never_fits(evidence)
 
 
@@ -53,6 +56,51 @@ def _no_progress(evidence: Evidence) -> Iterator[Finding]:
             "run_ended": trace.end.reason if trace.end else None,
         }
         yield Finding("no_progress", ERROR, names, [[first, last]], message, facts)
+
+
+def _in_circles(evidence: Evidence) -> Iterator[Finding]:
+    """Stretches in which tokens were scheduled, but only ones that preemptions had thrown away before."""
+    trace = evidence.trace
+    lost = preemptions(trace)
+    if not lost:
+        return
+    ended = trace.end is not None and trace.end.reason == "stalled"
+    gained = [*_rounds_that_gained(trace), trace.num_rounds + 1]
+    for before, after in pairwise(gained):
+        first, last = before + 1, after - 1
+        to_the_end = last == trace.num_rounds
+        if not ((to_the_end and ended) or last - first + 1 >= LONG):
+            continue
+        again = {i: [n for n in rounds if before <= n <= last] for i, rounds in lost.items()}
+        worst = max(again, key=lambda i: (len(again[i]), -i))
+        if len(again[worst]) < 2:
+            continue
+        view = trace.round(last)
+        thrown_out = [i for i, rounds in again.items() if rounds]
+        names = evidence.names({*thrown_out, *view.queue})
+        until = "to the end of the trace" if to_the_end else f"for {counted(last - first + 1, 'round')}"
+        message = (
+            f"From round {first} on, {until}, tokens were scheduled but nobody got further than before: "
+            f"{trace.ids[worst]} was admitted, computed and preempted {counted(len(again[worst]), 'time')}. What it "
+            f"needs next doesn't fit the pool, but what it needs first does, so it is admitted again. Nothing in "
+            f"the scheduler would have changed that."
+        )
+        facts = {
+            "cause": "preemption",
+            "preempted": evidence.names(thrown_out),
+            "preemptions": sum(map(len, again.values())),
+            "free_blocks": view.free,
+            "run_ended": trace.end.reason if trace.end else None,
+        }
+        yield Finding("no_progress", ERROR, names, [[first, last]], message, facts)
+
+
+def _rounds_that_gained(trace) -> list[int]:
+    """Rounds in which a request began further on than it ever had, or left."""
+    visits, requests = trace.visits, trace.requests
+    furthest = visits.groupby("i")["start"].cummax().groupby(visits["i"]).shift(fill_value=-1)
+    further = visits.loc[visits["start"] > furthest, "round"]
+    return sorted({*further.tolist(), *requests["finish_round"].dropna().astype(int).tolist()})
 
 
 def _never_fits(evidence: Evidence) -> Iterator[Finding]:
