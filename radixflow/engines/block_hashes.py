@@ -12,6 +12,7 @@ import hashlib
 from array import array
 from typing import Any
 
+from radixflow.engines.unread_tokens import UnreadTokens
 from radixflow.workloads import Workload, WorkloadRequest
 
 _BYTES = 16
@@ -29,10 +30,10 @@ class BlockHasher:
         self._runs: dict[tuple[bytes, str, int], list[bytes]] = {}
         """Hashes of successive whole blocks of one label, by (parent hash, label, offset)."""
 
-    def prompt(self, request: WorkloadRequest) -> list[int]:
-        """Token ids for vLLM: the real ones, or, where labels say it all, as many zeros."""
+    def prompt(self, request: WorkloadRequest) -> Any:
+        """Token ids for vLLM: the real ones, or, where labels say it all, none but their number."""
         if self._by_label:
-            return [0] * sum(n for _, n in request.segments())
+            return UnreadTokens(sum(n for _, n in request.segments()))
         return self._workload.token_ids(request)
 
     def __call__(self, request: Any) -> list[Any]:
