@@ -82,7 +82,7 @@ def ratio(name: str, reach: str, repetitions: int, one, other) -> None:
         ones.append(one())
     pairs = [x / y for x, y in zip(ones, others, strict=True)]
     spread = f"pairs {min(pairs):.3f} to {max(pairs):.3f}"
-    print(f"{name:<52} {min(ones) / min(others):6.3f}   ({spread}; reach {reach})", flush=True)
+    print(f"{name:<78} {min(ones) / min(others):6.3f}   ({spread}; reach {reach})", flush=True)
 
 
 def main() -> None:
@@ -96,9 +96,9 @@ def main() -> None:
     print(f"{len(hybrid.requests)} requests, S = 64, T = 8192")
     n = args.repetitions
     for policy in ("radix", "radixflow"):
-        for probe in (1, 0):
+        for probe, how in ((16, "every 16th round, as on servers"), (1, "every round"), (0, "off")):
             ratio(
-                f"tracing, {policy}, probe {'on' if probe else 'off'}: recorder / none",
+                f"tracing, {policy}, probe {how}: recorder / none",
                 "1.15, aim 1.05",
                 n,
                 lambda policy=policy, probe=probe: measure(hybrid, "Qwen3.5-9B", policy, True, probe).inside,
@@ -113,7 +113,7 @@ def main() -> None:
     )
     runs = [measure(hybrid, "Qwen3.5-9B", "radixflow", False) for _ in range(n)]
     whole, inside = min(run.whole for run in runs), min(run.inside for run in runs)
-    print(f"{'simulator: whole run / inside vLLM':<52} {whole / inside:6.3f}   (reach 1.5)")
+    print(f"{'simulator: whole run / inside vLLM':<78} {whole / inside:6.3f}   (reach 1.5)")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import pytest
 
 pytest.importorskip("vllm")
@@ -126,7 +128,7 @@ FAULTS = [
     ("observer", "scheduled"),
     ("observer", "visiting"),
     ("observer", "refused"),
-    ("observer", "published"),
+    ("observer.cache", "published"),
     ("observer", "arrived"),
     ("observer", "finished"),
     ("observer", "stepped"),
@@ -143,7 +145,7 @@ def test_a_fault_in_policy_or_recorder_falls_back_to_native_scheduling(tmp_path,
         def broken(*args, **kwargs):
             raise RuntimeError("injected")
 
-        setattr(getattr(scheduler, part), method, broken)
+        setattr(attrgetter(part)(scheduler), method, broken)
 
     run = watch(work, "radixflow", trace=str(tmp_path / "t.rft.jsonl"), prepare=break_it)
     assert run.outcome.end == "finished" and len(run.outcome.outputs) == 15

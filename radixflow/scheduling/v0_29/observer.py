@@ -7,11 +7,9 @@ is derived here, at the moment of the refusal, from the objects that refused.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from vllm.v1.core.block_pool import BlockPool
-from vllm.v1.core.kv_cache_utils import BlockHashWithGroupId, KVCacheBlock, get_group_id
 from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.core.sched.request_queue import SchedulingPolicy
@@ -19,9 +17,10 @@ from vllm.v1.request import Request, RequestStatus
 
 from radixflow.scheduling.admission import Release
 from radixflow.scheduling.recorder import Recorder
+from radixflow.scheduling.v0_29.cache_watch import CacheWatch
 from radixflow.scheduling.v0_29.check import Hit, Verdict
 from radixflow.scheduling.v0_29.probe import probe_free_slots
-from radixflow.trace.schema import Admission, Blocked, Cache, Other, Round, Stop
+from radixflow.trace.schema import Admission, Blocked, Other, Round, Stop
 
 if TYPE_CHECKING:
     from radixflow.scheduling.v0_29.seams import _Seams
@@ -52,19 +51,8 @@ class Observer:
         self._recorder = recorder
         self._probe_every = probe
         self._arrival_anchor = (recorder.clock.wall_ns, recorder.clock.monotonic_ns)
-        pool = scheduler.kv_cache_manager.block_pool
-        pool.__class__ = _WatchedBlockPool
-        pool.observer = self  # type: ignore[attr-defined]
-        self._pool = pool
-        self._state_groups = {manager.kv_cache_group_id for manager in scheduler.check.state_managers}
-        self.allocating: Request | None = None
-        self._owners: dict[BlockHashWithGroupId, tuple[int, int]] = {}
-        """Cached hash -> (request that published it, its boundary in tokens)."""
+        self.cache = CacheWatch(scheduler.kv_cache_manager, recorder.index, self.told)
         self._in_flight: deque[int] = deque()
-        self._published: list[tuple[int, int, int, int]] = []
-        self._evicted: list[tuple[int, int, int, int, int]] = []
-        self._events: list[tuple[int, int, int]] = []
-        self._cleared = False
         self._carried: list[int] = []
         """Preempted by calls that were no rounds; the next round reports them."""
         self._begin_lists()
@@ -91,7 +79,7 @@ class Observer:
         self._preempted: list[int] = []
         self._stop: Stop | None = None
         self._queue: tuple[list[int], list[int]] | None = None
-        self._producers: dict[BlockHashWithGroupId, int] = {}
+        self.cache.begin_round()
 
     # -- requests ------------------------------------------------------------------------------------
 
@@ -180,9 +168,7 @@ class Observer:
         self._visited = True
         check = self._scheduler.check
         found = self._found or (self._scheduler.kv_cache_manager.empty_kv_cache_blocks, 0, 0, False)
-        hit = Hit(
-            kwargs.get("new_computed_blocks") or found[0], kwargs.get("num_new_computed_tokens", 0), found[2]
-        )
+        hit = Hit(kwargs.get("new_computed_blocks") or found[0], kwargs.get("num_new_computed_tokens", 0), found[2])
         verdict = check.judge_chunk(
             request,
             hit,
@@ -204,7 +190,7 @@ class Observer:
 
     def _producer(self, verdict: Verdict) -> int:
         blocks = verdict.hit.blocks.blocks
-        return next((self._producers.get(blocks[group][-1].block_hash, -1) for group in verdict.groups), -1)
+        return next((self.cache.producer(blocks[group][-1].block_hash) for group in verdict.groups), -1)
 
     def _other_record(self, i: int, verdict: Verdict) -> Other:
         blocked_too = "blocked" in verdict.also
@@ -259,10 +245,10 @@ class Observer:
         self._carried = []
         if scheduled:
             self._in_flight.append(record.n)
-            recorder.rounded(record, self._take_cache(record.n))
+            recorder.rounded(record, self.cache.take(record.n))
         else:
             recorder.stalled(record)
-            if (cache := self._take_cache(record.n)) is not None:
+            if (cache := self.cache.take(record.n)) is not None:
                 recorder.cached(cache)
 
     def _settle_budget(self, scheduled: dict[str, int]) -> None:
@@ -344,140 +330,9 @@ class Observer:
         if output.num_scheduled_tokens and self._in_flight:
             self._recorder.stepped(self._in_flight.popleft(), begin, self._scheduler.clock() - begin)
 
-    # -- the prefix cache ----------------------------------------------------------------------------
-
-    def published(
-        self, request: Request, blocks: Sequence[KVCacheBlock], first: int, last: int, size: int, group: int
-    ) -> None:
-        """Blocks first..last-1 of the request's table may carry new hashes."""
-        i = self._recorder.index(request.request_id)
-        owners = self._owners
-        is_state = group in self._state_groups
-        span_start = -1
-        for index in range(first, last):
-            key = blocks[index].block_hash
-            if key is None:
-                if span_start >= 0:
-                    self._published.append((i, group, span_start * size, index * size))
-                    span_start = -1
-                continue
-            owners[key] = (i, (index + 1) * size)
-            if is_state:
-                self._producers[key] = i
-            if span_start < 0:
-                span_start = index
-        if span_start >= 0:
-            self._published.append((i, group, span_start * size, last * size))
-
-    def published_tail(self, request: Request, key: BlockHashWithGroupId, tokens: int, size: int) -> None:
-        """A prompt's tail inside a block (`BlockPool.cache_partial_block`)."""
-        i = self._recorder.index(request.request_id)
-        self._owners[key] = (i, tokens)
-        group = get_group_id(key)
-        if group in self._state_groups:
-            self._producers[key] = i
-        self._published.append((i, group, tokens - size, tokens))
-
-    def evicted(self, keys: Sequence[BlockHashWithGroupId]) -> None:
-        by = self._recorder.index(self.allocating.request_id) if self.allocating is not None else -1
-        for key in keys:
-            if self._pool.cached_block_hash_to_block.get_one_block(key) is not None:
-                continue  # another block holds the same prefix
-            i, boundary = self._owners.pop(key, (-1, 0))
-            if i < 0:
-                continue
-            group = get_group_id(key)
-            size = self._block_size(group)
-            if self._unpublished(i, group, boundary, size):
-                continue
-            if self._evicted:
-                last = self._evicted[-1]
-                # Tails go first, so a prefix is evicted from its end: grow the span downwards.
-                if last[0] == i and last[1] == group and last[2] == boundary and last[4] == by:
-                    self._evicted[-1] = (i, group, boundary - size, last[3], by)
-                    continue
-            self._evicted.append((i, group, boundary - size, boundary, by))
-
-    def _unpublished(self, i: int, group: int, boundary: int, size: int) -> bool:
-        """A record is read as evictions, then publications; what came and went in one round is neither.
-
-        It happens where a request is preempted in the round that selected it and its blocks are taken.
-        """
-        for k, (owner, span_group, start, end) in enumerate(self._published):
-            if owner == i and span_group == group and start < boundary <= end:
-                halves = [(i, group, start, boundary - size), (i, group, boundary, end)]
-                self._published[k : k + 1] = [half for half in halves if half[2] < half[3]]
-                return True
-        return False
-
-    def _block_size(self, group: int) -> int:
-        return self._scheduler.kv_cache_manager.coordinator.single_type_managers[group].block_size
-
-    def announced(self, event: Any) -> None:
-        """vLLM queued a `BlockStored` event; note where its tokens and hashes disagree."""
-        hashes, tokens = len(event.block_hashes or ()), len(event.token_ids)
-        if hashes * event.block_size != tokens:
-            self._events.append((event.group_idx, tokens, hashes))
-
-    def cleared(self) -> None:
-        self._owners.clear()
-        self._cleared = True
-
-    def _take_cache(self, n: int) -> Cache | None:
-        if not (self._published or self._evicted or self._events or self._cleared):
-            return None
-        record = Cache(
-            n=n, published=self._published, evicted=self._evicted, cleared=self._cleared, events=self._events
-        )
-        self._published, self._evicted, self._events, self._cleared = [], [], [], False
-        return record
-
     def close(self, reason: str) -> None:
         """Write what is pending, end the trace, and look away."""
-        self._pool.observer = None  # type: ignore[attr-defined]
-        if (cache := self._take_cache(self._recorder.round)) is not None:
+        self.cache.close()
+        if (cache := self.cache.take(self._recorder.round)) is not None:
             self._recorder.cached(cache)
         self._recorder.close(reason)
-
-
-class _WatchedBlockPool(BlockPool):
-    """Tells the observer what the pool publishes and evicts."""
-
-    observer: Observer | None
-
-    def cache_full_blocks(
-        self,
-        request: Request,
-        blocks: list[KVCacheBlock],
-        num_cached_blocks: int,
-        num_full_blocks: int,
-        block_size: int,
-        kv_cache_group_id: int,
-        block_mask: list[bool] | None = None,
-    ) -> None:
-        super().cache_full_blocks(
-            request, blocks, num_cached_blocks, num_full_blocks, block_size, kv_cache_group_id, block_mask
-        )
-        if self.observer is not None and num_cached_blocks < num_full_blocks:
-            span = (num_cached_blocks, num_full_blocks, block_size, kv_cache_group_id)
-            self.observer.told(self.observer.published, request, blocks, *span)
-            if self.enable_kv_cache_events and self.observer is not None:
-                self.observer.told(self.observer.announced, self.kv_event_queue[-1])
-
-    def cache_partial_block(self, request: Request, *args: Any, **kwargs: Any) -> BlockHashWithGroupId | None:
-        key = super().cache_partial_block(request, *args, **kwargs)
-        if key is not None and self.observer is not None:
-            size = kwargs["block_size"]
-            self.observer.told(self.observer.published_tail, request, key, kwargs["num_tokens"], size)
-        return key
-
-    def _emit_block_removed_events(self, block_hashes: list[BlockHashWithGroupId]) -> None:
-        super()._emit_block_removed_events(block_hashes)
-        if self.observer is not None:
-            self.observer.told(self.observer.evicted, block_hashes)
-
-    def reset_prefix_cache(self) -> bool:
-        done = super().reset_prefix_cache()
-        if done and self.observer is not None:
-            self.observer.told(self.observer.cleared)
-        return done

@@ -204,9 +204,7 @@ class _OverlaidPool:
         """Whether a look-up in this group would find the block."""
         return self._find(make_block_hash_with_group_id(block_hash, group)) is not None
 
-    def get_cached_block(
-        self, block_hash: BlockHash, kv_cache_group_ids: list[int]
-    ) -> list[KVCacheBlock] | None:
+    def get_cached_block(self, block_hash: BlockHash, kv_cache_group_ids: list[int]) -> list[KVCacheBlock] | None:
         found = []
         for group in kv_cache_group_ids:
             block = self._find(make_block_hash_with_group_id(block_hash, group))

@@ -37,9 +37,7 @@ def probe_free_slots(scheduler: _Seams, index: Callable[[str], int]) -> Probe:
             cause = "tokens"
         if cause is None:
             if overlay is None:
-                left = Budget(
-                    budget.tokens, budget.input, budget.draft_slots, budget.running, budget.prefilling
-                )
+                left = Budget(budget.tokens, budget.input, budget.draft_slots, budget.running, budget.prefilling)
                 overlay = Overlay(scheduler, scheduler.check, left)
             cause = overlay.refusal(request)
         if cause is None:

@@ -48,8 +48,7 @@ class Refusals:
             scheduler.kv_cache_manager.enable_caching
             and type(managers[0]) is FullAttentionManager
             and all(
-                isinstance(m, FullAttentionManager | MambaManager)
-                and m.block_size == scheduler.hash_block_size
+                isinstance(m, FullAttentionManager | MambaManager) and m.block_size == scheduler.hash_block_size
                 for m in managers
             )
             and scheduler.hash_block_size == scheduler.block_size

@@ -58,9 +58,7 @@ class _Seams(RadixFlowScheduler):
     """Nanoseconds; the simulator puts its virtual clock here."""
 
     def __init__(self, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
-        settings = kwargs.pop("settings", None) or read_settings(
-            getattr(vllm_config, "additional_config", None)
-        )
+        settings = kwargs.pop("settings", None) or read_settings(getattr(vllm_config, "additional_config", None))
         self.clock = kwargs.pop("clock", time.monotonic_ns)
         recorder = kwargs.pop("open_recorder", open_recorder)
         super().__init__(vllm_config, *args, **kwargs)  # type: ignore[call-arg]
@@ -258,9 +256,7 @@ class _Seams(RadixFlowScheduler):
 
     # -- held requests are unfinished too --------------------------------------------------------------
 
-    def finish_requests(
-        self, request_ids: str | Iterable[str] | None, finished_status: RequestStatus
-    ) -> list[Request]:
+    def finish_requests(self, request_ids: str | Iterable[str] | None, finished_status: RequestStatus) -> list[Request]:
         if self.admission is not None and len(self.admission):
             if isinstance(request_ids, str):
                 request_ids = (request_ids,)
@@ -300,7 +296,7 @@ class _WatchedKVCacheManager(KVCacheManager):
     def allocate_slots(self, request: Request, num_new_tokens: int, *args: Any, **kwargs: Any) -> Any:
         scheduler = self.scheduler
         if scheduler.observer is not None:
-            scheduler.observer.allocating = request
+            scheduler.observer.cache.allocating = request
         blocks = super().allocate_slots(request, num_new_tokens, *args, **kwargs)
         running = request.status == RequestStatus.RUNNING
         if blocks is not None:

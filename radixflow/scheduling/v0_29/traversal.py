@@ -28,7 +28,10 @@ class Traversal:
     def __init__(self, scheduler: _Seams, fragmentation: bool) -> None:
         self._scheduler = scheduler
         self._check = scheduler.check
+        self._pool = scheduler.kv_cache_manager.block_pool
         self._fragmentation = fragmentation
+        self._fitting: tuple[Request, tuple[int, int, int]] | None = None
+        """The request that fits in place of one put aside, and the moment at which it was found to."""
 
     def may_pass_over(self, request: Request) -> bool:
         """Cheap and usually false: only then is a look-up needed before the native one."""
@@ -71,11 +74,21 @@ class Traversal:
 
         Looking ahead before passing over it is the same as coming back to it when none fits.
         """
-        if not self._would_be_cut(request, hit):
-            return None
-        if not any(self._fits_uncut(other) for other in self._later_than(request)):
+        if self._fitting is not None and self._fitting[0] is request:
+            self._fitting = None
+        if not self._would_be_cut(request, hit) or not self._another_fits(request):
             return None
         return self._check.cut_short(hit, "fragmented", self._scheduler.budget, [])
+
+    def _another_fits(self, request: Request) -> bool:
+        scheduler = self._scheduler
+        # Putting a request aside changes nothing, so the one that fitted a visit ago still does.
+        now = (scheduler.sched_step_seq, scheduler.budget.tokens, scheduler.budget.input)
+        if self._fitting is not None and self._fitting[1] == now:
+            return True
+        other = next((other for other in self._later_than(request) if self._fits_uncut(other)), None)
+        self._fitting = (other, now) if other is not None else None
+        return other is not None
 
     def _would_be_cut(self, request: Request, hit: Hit) -> bool:
         scheduler = self._scheduler
@@ -94,10 +107,30 @@ class Traversal:
     def _fits_uncut(self, request: Request) -> bool:
         if request.status not in _VISITABLE or request.num_computed_tokens > 0 or request.has_encoder_inputs:
             return False
+        if self._surely_cut(request):
+            return False
         hit = self._check.lookup(request)
         if self._would_be_cut(request, hit):
             return False
         return self._judge(request, hit, self._check.groups_in_flight(hit)).outcome == "ready"
+
+    def _surely_cut(self, request: Request) -> bool:
+        """Whether it would be cut, told without a look-up; False where only a look-up can tell.
+
+        A queue is thousands long, and nearly all of it is too large: its first segment, without a hit, ends at
+        the last block boundary or before, and there is no hit where the first block isn't cached.
+        """
+        scheduler = self._scheduler
+        if scheduler.num_spec_tokens or scheduler.hash_block_size != scheduler.block_size:
+            return False
+        longest = scheduler.scheduler_config.long_prefill_token_threshold or scheduler.max_num_scheduled_tokens
+        segment = min(request.num_tokens, longest, scheduler.max_num_scheduled_tokens)
+        if segment >= scheduler.block_size:
+            segment -= segment % scheduler.block_size
+        if segment <= scheduler.budget.for_request:
+            return False
+        hashes = request.block_hashes
+        return not hashes or self._pool.get_cached_block(hashes[0], [0]) is None
 
     def _later_than(self, request: Request) -> list[Request]:
         """Requests that the scan will still reach; those it passed over are no longer in the queues."""
