@@ -26,9 +26,9 @@ def test_a_trace_says_what_was_written(tmp_path, suffix):
     assert trace.complete and trace.end.reason == "finished"
     assert trace.num_rounds == 46
     assert trace.ids == [f"r{i}" for i in range(6)]
-    assert trace.rounds.loc[
-        1, ["rows", "tokens", "new", "blocked", "other", "waiting", "unexamined"]
-    ].tolist() == [*(1, 128, 1, 1, 1, 6, 3)]
+    assert trace.rounds.loc[1, ["rows", "tokens", "new", "blocked", "other", "waiting", "unexamined"]].tolist() == [
+        *(1, 128, 1, 1, 1, 6, 3)
+    ]
     assert trace.rounds.loc[1, "host_ns"] == 400 and trace.rounds.loc[1, "avoidable"] == 1
     assert trace.rounds.loc[41, "repeat"] == 4 and trace.rounds.loc[41, "closed"] == "paused"
     assert trace.round(44) == trace.round(41)
@@ -113,13 +113,7 @@ def test_a_flushed_zstd_file_loses_only_its_last_block(tmp_path):
         trace = open_trace(path)
         whole = sum(size >= end for end in sizes) - 1
         store = trace._store
-        seen = (
-            len(store.rounds)
-            + len(store.steps)
-            + len(store.requests)
-            + len(store.finishes)
-            + len(store.holds)
-        )
+        seen = len(store.rounds) + len(store.steps) + len(store.requests) + len(store.finishes) + len(store.holds)
         seen += len(trace.gaps) + len(store.repeats) + len(np.unique(store.cache.rows()["n"]))
         assert seen == whole
 
@@ -156,14 +150,20 @@ def bad_files(folder):
         (file("noise.rft.jsonl.zst", zstandard.compress(line)[:6] + os.urandom(500)), "damaged"),
         (file("deep.rft.jsonl", b'{"a":' * 100_000 + b"\n"), "not a trace"),
         (
-            file("back.rft.jsonl", line + b'\n{"kind":"round","n":2,"t":0,"d":0}\n' * 2),
-            "round 2 comes after round 2",
+            file(
+                "back.rft.jsonl",
+                line + b'\n\n{"kind":"new"}\n{"kind":"round","n":2,"t":0,"d":0}' * 2 + b"\nnot JSON\n",
+            ),
+            "line 7: round 2 comes after round 2",
         ),
-        (file("odd.rft.jsonl", line + b'\n{"kind":"round","n":2,"t":0,"d":0,"selected":[1]}\n'), "pairs"),
+        (
+            file("odd.rft.jsonl", line + b'\n{"kind":"round","n":2,"t":0,"d":0,"selected":[1]}\n'),
+            "line 2: round 2: `selected`",
+        ),
         (file("type.rft.jsonl", line + b'\n\n{"kind":"round","n":"2"}\n'), "line 3: bad `round`"),
         (
             file("huge.rft.jsonl", line + b'\n{"kind":"finish","i":99999999999,"t":0,"reason":"stop"}\n'),
-            "request number",
+            "line 2: request number",
         ),
         (
             file("big.rft.jsonl", line + b'\n{"kind":"round","n":1,"t":99999999999999999999,"d":0}\n'),
@@ -277,9 +277,7 @@ def test_parts_open_together_in_any_order(tmp_path):
 
 
 def test_engine_cores_open_as_one_trace_each(tmp_path):
-    paths = [
-        written(tmp_path / f"core{x}.rft.jsonl", small_run(3 + x), header(engine_index=x)) for x in (2, 0, 1)
-    ]
+    paths = [written(tmp_path / f"core{x}.rft.jsonl", small_run(3 + x), header(engine_index=x)) for x in (2, 0, 1)]
     with pytest.raises(TraceError, match="open_traces"):
         open_trace(paths)
     assert [(trace.header.engine_index, len(trace.rounds)) for trace in open_traces(paths)] == [

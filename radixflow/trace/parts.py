@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -28,6 +29,8 @@ _decoder = msgspec.json.Decoder(AnyRecord)
 _header_decoder = msgspec.json.Decoder(Header)
 _kind_decoder = msgspec.json.Decoder(_Kind)
 _KINDS = {record.__struct_config__.tag for record in AnyRecord.__args__}
+_GIVEN = {*_KINDS, None}
+"""Lines of these give a record: one that can't be read is a gap."""
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -40,6 +43,7 @@ class PartReader:
         """There once the first records were given."""
         self.line = 1
         """Number of the first line of the records given last."""
+        self._block = b""
         self._stream = LineStream(path)
         self._begun = False
         self._damage_told = False
@@ -71,10 +75,16 @@ class PartReader:
         if not self._begun:
             self.header = _header(self._stream, block)
             self._begun = True
+        self._block = block
         try:
             return _decoder.decode_lines(block)
         except _NOT_JSON:
             return list(self._decoded_singly(block))
+
+    def line_of(self, at: int) -> int:
+        """The line of one of the records given last. Slow: only an error asks."""
+        numbers = (n for n, line in enumerate(self._block.split(b"\n"), self.line) if _kind_of(line) in _GIVEN)
+        return next(islice(numbers, at, None))
 
     def _decoded_singly(self, block: bytes) -> Iterator[object]:
         """As decode_lines, but passes over kinds that this version doesn't know."""
@@ -89,12 +99,21 @@ class PartReader:
             except _NOT_JSON:
                 yield Gap(rounds=0, records=1, what="unreadable")
                 continue
-            try:
-                kind = _kind_decoder.decode(line).kind
-            except msgspec.DecodeError:
-                kind = ""
+            kind = _kind_of(line)
             if kind in _KINDS:
                 raise TraceError(f"{self.path}, line {number}: bad `{kind}` record: {problem}")
+
+
+def _kind_of(line: bytes) -> str | None:
+    """What kind of record a line is: empty where it doesn't say, None where it isn't JSON."""
+    if not line.strip():
+        return ""
+    try:
+        return _kind_decoder.decode(line).kind
+    except msgspec.ValidationError:
+        return ""
+    except _NOT_JSON:
+        return None
 
 
 def read_header(path: str | os.PathLike) -> Header:

@@ -251,6 +251,11 @@ class Trace:
         """One row a request that a round took from the queue."""
         return frames.admissions_frame(self._store)
 
+    @property
+    def admitted(self) -> np.ndarray:
+        """The request of each row of `admissions`; no table is built for it."""
+        return self._store.admissions.rows()["i"]
+
     @cached_property
     def holds(self) -> pd.DataFrame:
         """One row a time that admission held arrivals."""
@@ -334,7 +339,8 @@ class Trace:
             try:
                 self._store.add(records)
             except BadRecord as error:
-                raise TraceError(f"{part.path}, line {part.line} or later: {error}") from error
+                where = f"from line {part.line} on" if error.at is None else f"line {part.line_of(error.at)}"
+                raise TraceError(f"{part.path}, {where}: {error}") from error
             changed = True
         return changed
 

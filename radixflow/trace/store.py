@@ -66,7 +66,10 @@ _REQUEST = [
 
 
 class BadRecord(Exception):
-    """A record contradicts the format. The message names the record, the reader adds the file."""
+    """A record contradicts the format. The message names the record, the reader adds the file and the line."""
+
+    at: int | None = None
+    """Its place among the records that were given; None where it is one of them."""
 
 
 class Store:
@@ -150,8 +153,12 @@ class Store:
     def add(self, records: list) -> None:
         """Take records in file order. Raises BadRecord."""
         take = self._take
-        for record in records:
-            take[record.__class__](record)
+        try:
+            for at, record in enumerate(records):  # noqa: B007 - an error names it
+                take[record.__class__](record)
+        except BadRecord as error:
+            error.at = at
+            raise
         try:
             for table in self._tables:
                 table.fold()
