@@ -43,9 +43,7 @@ def main() -> None:
     held = time.thread_time() - began - keys_time
     nodes = index.sizes()[namespace].nodes
     print(f"nodes                         {nodes:>12,}")
-    print(
-        f"bytes a node                  {(resident() - before - 0) / nodes:>12.0f}   (paths kept for the look-ups included)"
-    )
+    print(f"bytes a node                  {(resident() - before) / nodes:>12.0f}")
     print(f"blocks inserted a second      {inserted / held:>12,.0f}")
     print(f"blocks hashed a second        {inserted / keys_time:>12,.0f}")
     prompts = [list(range(base, base + args.blocks * 16)) for base, _ in paths]
