@@ -1,5 +1,5 @@
 # Start with `make demo`. Every target sets up what it needs, once, in .venv; nothing is installed outside it, but for
-# Chromium where root runs the tests.
+# Chromium and LaTeX where root runs the tests.
 # ARGS reaches the command behind a target: make test ARGS="-k trace".
 
 BIN := .venv/bin
@@ -16,6 +16,7 @@ demo: setup ## a hybrid model on the real engine under both policies, then the d
 
 test: setup ## all tests
 	@scripts/browser.sh
+	@scripts/latex.sh
 	@$(BIN)/python -m pytest -n auto $(ARGS)
 
 setup: ## the environment alone: .venv/bin/radixflow works after it
@@ -35,8 +36,8 @@ format: setup ## what ruff can mend by itself
 bench: setup ## benchmarks, as ratios measured side by side
 	@for file in benchmarks/bench_*.py; do $(BIN)/python "$$file" $(ARGS) || exit 1; done
 
-notebooks: setup ## execute the notebooks
-	@$(BIN)/python -m pytest --nbmake -n auto $(ARGS) notebooks
+notebooks: setup ## execute the lessons and compare what they say with what is committed (ARGS="--write 04" keeps it)
+	@$(BIN)/python notebooks/execute.py $(ARGS)
 
 lock: ## compile requirements/*.txt from pyproject.toml (needs uv)
 	@scripts/lock.sh $(ARGS)

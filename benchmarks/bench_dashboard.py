@@ -149,7 +149,10 @@ def main() -> None:
                 ("any round", [rng.randrange(1, arguments.rounds + 1) for _ in range(arguments.steps)]),
                 ("next round", [middle + k for k in range(arguments.steps)]),
             ):
-                took = [page.evaluate(STEP_TO, n) for n in places]
+                took = []
+                for n in places:
+                    took.append(page.evaluate(STEP_TO, n))
+                    page.wait_for_timeout(200)  # a key held down repeats no faster for long
                 for part in ("timeline", "inspector", "tree"):
                     told(f"{name}, {part}", [one[part] for one in took], STEP)
                 told(f"{name}, all of them", [max(one.values()) for one in took], STEP)

@@ -3,13 +3,20 @@ from __future__ import annotations
 import json
 import re
 from itertools import combinations
-from types import SimpleNamespace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+from figures_traces import header, write
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from radixflow.figures import palette
+from radixflow.trace import open_trace
+from radixflow.trace.schema import Request
 
 # Machado, Oliveira, Fernandes 2009, severity 1.0, on linear RGB.
 VISION = {
@@ -89,16 +96,24 @@ def test_the_canvas_module_holds_exactly_these_tokens():
     assert json.loads(embedded) == palette.tokens(), "run palette.embed()"
 
 
+class Planned:
+    """Requests that no trace has yet."""
+
+    def __init__(self, paths: dict[str, list[tuple[str, int]]], groups: dict[str, str]):
+        self.ids = list(paths)
+        self.requests = pd.DataFrame({"group": [groups.get(r) for r in self.ids]})
+        self._paths = paths
+
+    def path_of(self, i: int) -> list[tuple[str, int]]:
+        return self._paths[self.ids[i]]
+
+
 def trace(paths: dict[str, list[tuple[str, int]]], groups: dict[str, str] | None = None):
-    ids = list(paths)
-    requests = pd.DataFrame({"group": [(groups or {}).get(r) for r in ids]})
-    return SimpleNamespace(ids=ids, path_of=lambda i: paths[ids[i]], requests=requests)
+    return Planned(paths, groups or {})
 
 
 def test_requests_on_one_document_share_a_hue_and_differ_in_tone():
-    colours = palette.Colours.of(
-        trace({"P": [("doc", 1024)], "A": [("doc", 1024), ("a", 620)], "D": [("d", 950)]})
-    )
+    colours = palette.Colours.of(trace({"P": [("doc", 1024)], "A": [("doc", 1024), ("a", 620)], "D": [("d", 950)]}))
     assert colours["P"][0] == colours["A"][0] != colours["D"][0]
     assert colours.fill("P") != colours.fill("A")
 
@@ -123,3 +138,43 @@ def test_a_request_keeps_its_colour_under_another_policy_and_as_the_run_grows():
 def test_branches_without_a_path_share_their_groups_hue():
     colours = palette.Colours.of(trace({"a": [], "b": [], "c": []}, {"a": "g", "b": "g"}))
     assert colours["a"][0] == colours["b"][0] != colours["c"][0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 9)), max_size=4, unique_by=lambda part: part[0]),
+            st.sampled_from([None, "g", "h"]),
+        ),
+        max_size=12,
+    ),
+    st.integers(0, 12),
+)
+def test_a_trace_that_grows_gets_the_colours_of_one_that_was_planned(prompts, cut):
+    # A stream begins at one depth on every path: name it for all that lies before it.
+    paths, groups = {}, {}
+    for k, (parts, group) in enumerate(prompts):
+        way, path = "", []
+        for name, n in parts:
+            way += name + str(n)
+            path.append((way, n))
+        paths[f"r{k}"], groups[f"r{k}"] = path, group
+    records = [
+        Request(i, id, 0, sum(n for _, n in path), path, group=groups[id]) for i, (id, path) in enumerate(paths.items())
+    ]
+    wanted = palette.Colours.of(Planned(paths, groups))
+    with TemporaryDirectory() as folder:
+        file = write(Path(folder) / "t.rft.jsonl", [header(4, 100, "radix", "t", 10), *records[:cut]])
+        growing = open_trace(file)
+        colours = palette.Colours.of(growing)
+        with open(file, "ab") as more:
+            more.writelines(msgspec.json.encode(record) + b"\n" for record in records[cut:])
+        growing.update()
+        colours.extend(growing)
+    whole = {id: wanted[id] for id in paths}
+    grown = {id: colours[id] for id in paths}
+    first = dict(list(whole.items())[:cut])
+    assert {id: grown[id] for id in first} == first
+    # A request's family is what it would be at once.
+    assert grown == whole

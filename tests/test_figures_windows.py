@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from radixflow.analysis import slots
 from radixflow.analysis.causes import SLOT_CAUSES
-from radixflow.figures import windows
+from radixflow.figures import levels, windows
 from radixflow.figures.palette import Colours
 from radixflow.trace import open_trace
 from radixflow.trace.schema import Admission, End, Finish, Gap, Probe, Repeat, Request, Round, Stop
@@ -32,9 +32,7 @@ def long():
 def cells(window) -> dict[int, list[tuple[int, str, str | None, int]]]:
     """Per round (row, kind, request id, tokens), sorted by row."""
     rounds: dict[int, list] = {n: [] for n in range(window["first"], window["last"] + 1)}
-    for row, first, span, kind, request, tokens in (
-        windows.unpack(window["cells"], "<i4").reshape(-1, 6).tolist()
-    ):
+    for row, first, span, kind, request, tokens in windows.unpack(window["cells"], "<i4").reshape(-1, 6).tolist():
         who = window["requests"][request]["id"] if request >= 0 else None
         for n in range(first, first + span):
             rounds[n].append((row, window["kinds"][kind], who, tokens))
@@ -207,3 +205,45 @@ def test_a_run_without_rounds_has_an_empty_overview():
     trace = run([])
     assert windows.overview(trace)["levels"] == []
     assert windows.window(trace, 1, 10)["mode"] == "empty"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_that_grows_is_drawn_as_one_that_was_read_at_once(tmp_path, seed):
+    records = list(stream(300, rows=8, tokens=1024, seed=seed, probe=seed != 2))
+    path = write(tmp_path / "whole.rft.jsonl", records)
+    lines = path.read_bytes().splitlines(keepends=True)
+    grown = tmp_path / "grown.rft.jsonl"
+    grown.write_bytes(b"".join(lines[:3]))
+    trace, at, step = open_trace(grown), 3, 1
+    colours = Colours.of(trace)
+    while at < len(lines):
+        step = step % 97 + 7
+        with open(grown, "ab") as file:
+            file.writelines(lines[at : at + step])
+        at += step
+        trace.update()
+        colours.extend(trace)
+        shown = windows.window(trace, max(1, trace.num_rounds - 3), trace.num_rounds, colours)
+        if shown["mode"] == "cells":
+            check_against(trace, shown)
+        overview = windows.overview(trace)
+    whole = open_trace(path)
+    assert overview == windows.overview(whole)
+    assert windows.window(trace, 1, 999, colours) == windows.window(whole, 1, 999, Colours.of(whole))
+
+
+def test_the_bins_of_a_run_that_grows_past_what_a_level_holds_are_right(monkeypatch, tmp_path):
+    monkeypatch.setattr(levels, "MAX_BINS", 32)
+    path = write(tmp_path / "whole.rft.jsonl", stream(300, rows=8, tokens=1024, seed=1))
+    lines = path.read_bytes().splitlines(keepends=True)
+    grown = tmp_path / "grown.rft.jsonl"
+    grown.write_bytes(b"".join(lines[:200]))
+    trace = open_trace(grown)
+    for at in range(200, len(lines), 50):
+        windows.overview(trace)
+        with open(grown, "ab") as file:
+            file.writelines(lines[at : at + 50])
+        trace.update()
+    found = windows.overview(trace)["levels"]
+    assert [level["bin"] for level in found] == [16] and found[0]["count"] == 19
+    assert found == windows.overview(open_trace(path))["levels"]

@@ -2,6 +2,8 @@
 
     rf.figures.timeline(trace).save("f.pdf")    rf.figures.tree(trace, at_round=3)
     rf.figures.compare(a, b)                    rf.figures.export_html([a, b], "replay.html")
+    rf.figures.slots_by_cause(a, b)             and waits_by_cause, rows_a_round, latency, cost
+    rf.figures.latency_by_model(runs)           and rounds_by_model, of a table such as runs_frame(a, b, ...)
 
 `windows` and `icicle` compute what timeline and tree show, `palette` the colours, `charts` the Plotly
 charts of comparisons. matplotlib and Plotly are imported when something is drawn.
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +23,24 @@ from radixflow.figures.palette import Colours
 if TYPE_CHECKING:
     from radixflow.figures.figure import Figure
 
-__all__ = ["Colours", "compare", "export_html", "icicle", "timeline", "tree", "windows"]
+_PRINTED = {
+    "slots_by_cause": ("printed_comparison", "slots_by_cause"),
+    "waits_by_cause": ("printed_comparison", "waits_of_causes"),
+    "rows_a_round": ("printed_comparison", "rows_a_round"),
+    "latency": ("printed_comparison", "latency"),
+    "cost": ("printed_comparison", "cost"),
+    "latency_by_model": ("printed_models", "latency_by_model"),
+    "rounds_by_model": ("printed_models", "rounds_by_model"),
+    "runs_frame": ("printed_runs", "runs_frame"),
+}
+__all__ = ["Colours", "compare", "export_html", "icicle", "timeline", "tree", "windows", *_PRINTED]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PRINTED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, function = _PRINTED[name]
+    return getattr(import_module(f"{__name__}.{module}"), function)
 
 
 def timeline(trace: Any, first: int = 1, last: int | None = None, colours: Colours | None = None) -> Figure:
@@ -37,11 +57,17 @@ def tree(trace: Any, at_round: int, colours: Colours | None = None, max_nodes: i
     return chart.tree(trace, at_round, colours, max_nodes)
 
 
-def compare(*traces: Any, first: int = 1, last: int | None = None, colours: Colours | None = None) -> Figure:
-    """Timelines of two to six traces under one another, as a `Figure`."""
+def compare(
+    *traces: Any,
+    first: int = 1,
+    last: int | None = None,
+    colours: Colours | None = None,
+    beside: bool = False,
+) -> Figure:
+    """Timelines of two to six traces under one another, or `beside` one another, as a `Figure`."""
     from radixflow.figures import chart
 
-    return chart.compare(*traces, first=first, last=last, colours=colours)
+    return chart.compare(*traces, first=first, last=last, colours=colours, beside=beside)
 
 
 def export_html(

@@ -16,12 +16,16 @@ from typing import Any
 
 from radixflow.figures.palette import Colours
 from radixflow.figures.windows import name_of
+from radixflow.trace.tree import Node
 
 PUBLISHED, IN_FLIGHT, EVICTED = 1, 2, 3
 STATES: dict[str, int] = {"published": PUBLISHED, "in_flight": IN_FLIGHT, "evicted": EVICTED}
 """How a boundary's component is drawn: filled, hollow, crossed. `never` isn't drawn."""
 
 SHAPES: dict[str, str] = {"kv": "square", "rec": "circle", "conv": "diamond"}
+
+MAX_NAMED = 24
+"""Requests that a node names, the first ones."""
 
 MERGE_ABOVE = 120
 """With more nodes than this, unbranched chains are drawn as one node."""
@@ -39,7 +43,7 @@ def layout(trace: Any, at_round: int, colours: Colours | None = None, max_nodes:
     at_round = max(1, min(int(at_round), trace.num_rounds))
     prefix = trace.tree(at_round)
     data = prefix.to_dict(max_nodes)
-    whole = len(prefix.nodes) <= max_nodes
+    whole = prefix.size <= max_nodes
     components, lanes = _components(data["groups"])
     nodes = {node["id"]: _node(node, prefix, trace, colours, lanes, data["groups"]) for node in data["nodes"]}
     requests = _requests(trace, prefix, data, at_round, nodes, colours)
@@ -47,7 +51,7 @@ def layout(trace: Any, at_round: int, colours: Colours | None = None, max_nodes:
         whole = False
         _fold_dead(nodes)
         _merge_chains(nodes, requests)
-    hidden = len(prefix.nodes) - sum(node["joined"] + node["hidden"] for node in nodes.values())
+    hidden = prefix.size - sum(node["joined"] + node["hidden"] for node in nodes.values())
     rows = _place(nodes, requests, prefix if whole else None, hidden)
     extent = max((node["end"] for node in nodes.values()), default=0)
     for node in nodes.values():
@@ -84,7 +88,7 @@ def _components(groups: list[dict]) -> tuple[list[dict], dict[tuple[int, str], i
 
 
 def _node(node: dict, prefix: Any, trace: Any, colours: Colours, lanes: dict, groups: list[dict]) -> dict:
-    through = prefix.requests_of(prefix.node(node["id"]))
+    first = prefix.first_requests_of(_tree_node(node, prefix), MAX_NAMED)
     marks = _marks(node["groups"], lanes, groups)
     return {
         "id": node["id"],
@@ -92,9 +96,9 @@ def _node(node: dict, prefix: Any, trace: Any, colours: Colours, lanes: dict, gr
         "start": node["depth"],
         "end": node["depth"] + node["length"],
         "label": node["name"],
-        "colour": list(colours.of_request(trace, through[0])) if through else [0, 0],
-        "requests": len(through),
-        "ids": [name_of(trace, i) for i in through[:24]],
+        "colour": list(colours.of_request(trace, first[0])) if first else [0, 0],
+        "requests": node["requests"],
+        "ids": [name_of(trace, i) for i in first],
         "live": bool(node["running"] or node["waiting"]),
         "hidden": node["folded"],
         "folded": 0,
@@ -102,6 +106,12 @@ def _node(node: dict, prefix: Any, trace: Any, colours: Colours, lanes: dict, gr
         "computed": bool(node["running"]) or any(mark["state"] != EVICTED for mark in marks),
         "marks": marks,
     }
+
+
+def _tree_node(node: dict, prefix: Any) -> Node:
+    """The tree's node that a drawn one stands for."""
+    place = (node["stream"], node["start"], node["length"], node["depth"])
+    return Node(prefix, node["id"], node["parent"], *place)
 
 
 def _marks(runs_of: dict[str, list], lanes: dict[tuple[int, str], int], groups: list[dict]) -> list[dict]:
@@ -129,6 +139,9 @@ def _marks(runs_of: dict[str, list], lanes: dict[tuple[int, str], int], groups: 
 
 
 def _common(owners: list[dict], runs_of: dict[str, list], step: int) -> list[tuple[int, int, int]]:
+    first = runs_of[str(owners[0]["group"])]
+    if all(runs_of[str(group["group"])] == first for group in owners[1:]):
+        return [(a, b, STATES[status]) for a, b, status in first if status in STATES]
     states: dict[int, list[int]] = {}
     for group in owners:
         for a, b, status in runs_of[str(group["group"])]:
@@ -152,8 +165,9 @@ def _requests(
     """Who runs or waits: where it stands (`at`), and for waiting ones h^ (`matched`) and h (`ready`)."""
     producers = {}
     done = {}
-    view = next(iter(trace.iter_rounds(at_round, at_round)), None)
-    if view is not None:
+    view = prefix.view
+    # In a gap the tree is that of the round before.
+    if view is not None and view.n + view.repeat > at_round:
         producers = {b.i: b.producer for b in view.blocked}
         done = {i: prefix.computed(i) for i in prefix.running if prefix.knows(i)}
     leaf = {}

@@ -11,9 +11,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from radixflow.trace import Trace
+from radixflow.trace.growth import prompt_segments, request_group, stream_name
 
 # OKLCH lightness, chroma and hue angle. Neighbours in this order are the furthest apart.
 HUES: tuple[tuple[float, float, float], ...] = (
@@ -102,6 +109,8 @@ class Colours:
 
     def __init__(self) -> None:
         self._of: dict[str, tuple[int, int]] = {}
+        self._next_hue = 0
+        self._seen: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
 
     @classmethod
     def of(cls, *traces: Any) -> Colours:
@@ -115,31 +124,22 @@ class Colours:
         return colours
 
     def extend(self, trace: Any) -> None:
-        """Give a colour to each of the trace's requests that has none."""
-        groups = None
-        families: dict[str, tuple[int, int]] = {}
+        """Give a colour to each of the trace's requests that has none; costs what is new in it."""
+        seen = self._seen.setdefault(trace, _Seen())
         new: list[tuple[str, str]] = []
-        for i, request in enumerate(trace.ids):
-            if request is None:
-                continue
-            family = _family(trace.path_of(i))
-            if family is None:
-                if groups is None:
-                    groups = list(trace.requests["group"])
-                family = groups[i] if isinstance(groups[i], str) else request
+        for request, family in _families(trace, seen):
             if request in self._of:
-                hue, members = families.get(family, (self._of[request][0], 0))
-                families[family] = (hue, members + 1)
+                hue, members = seen.families.get(family, (self._of[request][0], 0))
+                seen.families[family] = (hue, members + 1)
             else:
                 new.append((request, family))
-        next_hue = 1 + max((hue for hue, _ in self._of.values()), default=-1)
         for request, family in new:
-            if family not in families:
-                families[family] = (next_hue, 0)
-                next_hue += 1
-            hue, members = families[family]
+            if family not in seen.families:
+                seen.families[family] = (self._next_hue, 0)
+                self._next_hue += 1
+            hue, members = seen.families[family]
             self._of[request] = (hue, members % len(TONES))
-            families[family] = (hue, members + 1)
+            seen.families[family] = (hue, members + 1)
 
     def __getitem__(self, request: str) -> tuple[int, int]:
         """(hue number, tone number) of a request's id; hue numbers go on past `len(HUES)`."""
@@ -158,6 +158,67 @@ class Colours:
     def fill(self, request: str) -> str:
         """The request's colour, `#rrggbb`."""
         return fill(*self[request])
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What of a trace already has colours."""
+
+    requests: int = 0
+    families: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Hue and number of requests by family."""
+
+
+def _families(trace: Any, seen: _Seen) -> Iterator[tuple[str, str]]:
+    """(id, family) of the requests that came since; a family is what makes up most of a prompt, or else the
+    request's group."""
+    if not isinstance(trace, Trace):  # a workload that is only planned
+        for i in range(seen.requests, len(trace.ids)):
+            family = _family(trace.path_of(i))
+            group = None if family is not None else trace.requests["group"][i]
+            yield trace.ids[i], family or (group if isinstance(group, str) else trace.ids[i])
+        seen.requests = len(trace.ids)
+        return
+    numbers, counts, streams, tokens = prompt_segments(trace, seen.requests)
+    seen.requests += len(numbers)
+    if not len(numbers):
+        return
+    main = _main_segments(counts, tokens)
+    codes = np.where(counts > 0, streams[np.minimum(main, len(streams) - 1)], -1) if len(streams) else counts - 1
+    for i, code in zip(*(column.tolist() for column in _by_number(numbers, codes)), strict=True):
+        request = trace.ids[i]
+        family = stream_name(trace, code) if code >= 0 else request_group(trace, i)
+        yield request, family if isinstance(family, str) else request
+
+
+def _by_number(numbers: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order = np.argsort(numbers, kind="stable")
+    return numbers[order], codes[order]
+
+
+def _main_segments(counts: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """Per prompt, which of all segments makes up most of it (see `_family`); of empty ones nothing useful."""
+    ends = np.cumsum(counts)
+    last = np.maximum(ends - 1, 0)
+    several = counts > 1
+    if not several.any():
+        return last
+    before = np.ones(len(tokens), bool)
+    before[last[counts > 0]] = False
+    starts = (ends - counts)[several]
+    # Only segments before the last one of a prompt with several are compared.
+    known = np.where(before, tokens, -1)
+    longest = np.maximum.reduceat(known, starts)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    place = np.full(len(counts), -1)
+    place[several] = np.arange(len(starts))
+    mine = place[owner]
+    top = before & (mine >= 0) & (known == longest[np.maximum(mine, 0)])
+    at = np.flatnonzero(top)
+    first = at[np.unique(mine[at], return_index=True)[1]]
+    main = last.copy()
+    main[several] = np.where(tokens[last[several]] > 2 * longest, last[several], first)
+    return main
 
 
 def _family(path: Iterable[tuple[str, int]]) -> str | None:

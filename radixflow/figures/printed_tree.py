@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from radixflow.figures.icicle import EVICTED, IN_FLIGHT, PUBLISHED
+from radixflow.figures.icicle import EVICTED, PUBLISHED
+from radixflow.figures.lettering import fit_end, legend, legend_lines, line_height, width_of
 from radixflow.figures.palette import CELL_TEXT, SLOTS, THEMES, fill, luminance, mix, strong
 from radixflow.figures.printed_timeline import HATCHES
 
@@ -20,11 +21,15 @@ def draw(axes: Axes, layout: dict[str, Any], theme: str) -> None:
 
     colours = THEMES[theme]
     extent, rows = max(1, layout["extent"]), max(1, layout["rows"])
-    left = -0.08 * extent if any(request["at"] == 0 for request in layout["requests"]) else 0
+    wide = axes.get_position().width * axes.figure.get_figwidth()
+    # Room for the flags of those that stand before the first token.
+    flags = max((width_of(request["id"]) + 0.2 for request in layout["requests"] if request["at"] == 0), default=0)
+    flags = min(flags, 0.4 * wide)
+    inch = (wide - flags) / (extent * 1.01)
+    left = -flags / inch
     axes.set_xlim(left, extent * 1.01)
     axes.set_ylim(rows, 0)
     axes.set_facecolor(colours["panel"])
-    inch = axes.get_position().width * axes.figure.get_figwidth() / (extent * 1.01 - left)
     for node in layout["nodes"]:
         colour = (
             SLOTS["other"][theme][0]
@@ -53,7 +58,7 @@ def draw(axes: Axes, layout: dict[str, Any], theme: str) -> None:
             solid_capstyle="butt",
         )
         text = f"{node['folded']} more" if node["folded"] else node["label"]
-        if wide * inch > 0.07 * len(text) + 0.1:
+        if wide * inch > width_of(text, bold=True) + 0.1:
             axes.text(
                 node["start"] + 0.05 / inch,
                 node["top"] + 0.5,
@@ -108,11 +113,7 @@ def _marks(axes: Axes, node: dict[str, Any], components: list[dict], theme: str,
         every = max(1, round(0.06 / max(1e-9, mark["step"] * inch)))
         beside = mark["step"] * inch > 0.5
         for at in places[::-1][::every]:
-            x = (
-                at - (0.05 + (len(components) - 1 - mark["component"]) * 0.075) / inch
-                if beside
-                else at - 0.05 / inch
-            )
+            x = at - (0.05 + (len(components) - 1 - mark["component"]) * 0.075) / inch if beside else at - 0.05 / inch
             y = node["top"] + 0.5 + (0 if beside else lane * 0.24)
             marker = MARKERS[components[mark["component"]]["shape"]]
             face = ink if mark["state"] == PUBLISHED else THEMES[theme]["panel"]
@@ -128,9 +129,7 @@ def _marks(axes: Axes, node: dict[str, Any], components: list[dict], theme: str,
                 zorder=3,
             )
             if mark["state"] == EVICTED:
-                axes.plot(
-                    [x], [y], marker="x", ms=4.4 if beside else 3, mec=ink, mew=0.6, ls="none", zorder=3
-                )
+                axes.plot([x], [y], marker="x", ms=4.4 if beside else 3, mec=ink, mew=0.6, ls="none", zorder=3)
 
 
 def _flag(axes: Axes, request: dict[str, Any], layout: dict[str, Any], theme: str, inch: float) -> float:
@@ -157,10 +156,11 @@ def _flag(axes: Axes, request: dict[str, Any], layout: dict[str, Any], theme: st
             )
         )
         axes.plot([request["ready"]] * 2, [y - 0.3, y + 0.3], color=ink, lw=1.2, zorder=2)
+    name = fit_end(request["id"], (at - axes.get_xlim()[0]) * inch - 0.1, bold=running)
     axes.text(
         at,
         y,
-        request["id"],
+        name,
         ha="right",
         va="center",
         zorder=6,
@@ -168,11 +168,7 @@ def _flag(axes: Axes, request: dict[str, Any], layout: dict[str, Any], theme: st
         fontweight="bold" if running else "normal",
         bbox={
             "boxstyle": "round,pad=0.22",
-            "fc": fill(*request["colour"])
-            if running
-            else back
-            if request["state"] == "blocked"
-            else colours["panel"],
+            "fc": fill(*request["colour"]) if running else back if request["state"] == "blocked" else colours["panel"],
             "ec": strong(request["colour"][0])
             if running
             else ink
@@ -182,52 +178,63 @@ def _flag(axes: Axes, request: dict[str, Any], layout: dict[str, Any], theme: st
             "ls": "-" if running else (0, (2.5, 1.6)),
         },
     )
-    return at - 0.03 * (1 + len(request["id"])) / inch
+    return at - width_of(name) / 2 / inch
 
 
-def legend(figure: Any, layout: dict[str, Any], theme: str) -> None:
-    """The components' shapes and what filled, hollow and crossed mean."""
+class Page:
+    """A tree with its heading and legend: how high it is, and drawing it."""
+
+    ROW, BELOW = 0.19, 0.06
+
+    def __init__(self, layout: dict[str, Any]):
+        self.layout = layout
+        self.title = f"round {layout['round']}"
+
+    def _above(self, width: float) -> float:
+        """Inches for heading, legend, axis name and ticks."""
+        room = self._legend_room(width)
+        lines = len(legend_lines([h.get_label() for h in handles(self.layout, "light")], room - 0.1))
+        return 0.05 + lines * line_height() * 1.15 + 2.3 * line_height() + 0.06
+
+    def _legend_room(self, width: float) -> float:
+        return width - width_of(self.title, bold=True) - 0.2
+
+    def height(self, width: float) -> float:
+        """Inches high at a width in inches."""
+        return self._above(width) + self.ROW * max(1, self.layout["rows"]) + self.BELOW
+
+    def draw(self, figure: Any, theme: str) -> None:
+        """Draw all of it on an empty figure of that height."""
+        wide, high = figure.get_size_inches()
+        above = self._above(wide)
+        axes = figure.add_axes((0.01, self.BELOW / high, 0.98, 1 - (above + self.BELOW) / high))
+        draw(axes, self.layout, theme)
+        text = THEMES[theme]["text"]
+        # At the right, with as much room as the heading leaves.
+        room = self._legend_room(wide)
+        entries = handles(self.layout, theme)
+        lines = legend_lines([handle.get_label() for handle in entries], room - 0.1)
+        for k, line in enumerate(lines):
+            top = high - 0.03 - k * line_height() * 1.15
+            legend(figure, [entries[at] for at in line], text, wide, top, high)
+        figure.text(0.03 / wide, (high - 0.03) / high, self.title, color=text, va="top", fontweight="bold")
+
+
+def handles(layout: dict[str, Any], theme: str) -> list[Any]:
+    """Legend entries: the components' shapes, and what filled, hollow and crossed mean."""
     from matplotlib.lines import Line2D
 
     colours = THEMES[theme]
     ink = colours["text"]
-    handles = [
-        Line2D(
-            [],
-            [],
-            marker=MARKERS[c["shape"]],
-            ls="none",
-            ms=3.6,
-            mfc=ink,
-            mec=ink,
-            label=f"{c['name']} ×{c['groups']}" if c["groups"] > 1 else c["name"],
-        )
+
+    def mark(label: str, marker: str, face: str, size: float = 3.6, edge: float = 0.7) -> Any:
+        return Line2D([], [], marker=marker, ls="none", ms=size, mfc=face, mec=ink, mew=edge, label=label)
+
+    found = [
+        mark(f"{c['name']} ×{c['groups']}" if c["groups"] > 1 else c["name"], MARKERS[c["shape"]], ink)
         for c in layout["components"]
     ]
-    for state, word in ((PUBLISHED, "published"), (IN_FLIGHT, "in flight"), (EVICTED, "evicted")):
-        face = ink if state == PUBLISHED else colours["panel"]
-        handles.append(
-            Line2D(
-                [],
-                [],
-                marker="$⊗$" if state == EVICTED else "o",
-                ls="none",
-                ms=4.4 if state == EVICTED else 3.6,
-                mfc=ink if state == EVICTED else face,
-                mec=ink,
-                mew=0.2 if state == EVICTED else 0.7,
-                label=word,
-            )
-        )
-    figure.legend(
-        handles=handles,
-        loc="upper right",
-        bbox_to_anchor=(0.99, 0.995),
-        ncols=len(handles),
-        frameon=False,
-        labelcolor=ink,
-        handletextpad=0.1,
-        columnspacing=0.9,
-        borderaxespad=0,
-        fontsize="small",
-    )
+    found.append(mark("published", "o", ink))
+    found.append(mark("in flight", "o", colours["panel"]))
+    found.append(mark("evicted", "$⊗$", ink, 4.4, 0.2))
+    return found

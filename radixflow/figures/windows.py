@@ -8,107 +8,27 @@ visits + resident + avoidable + each other cause + idle).
 from __future__ import annotations
 
 import base64
-import heapq
-import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from radixflow.analysis.causes import SLOT_CAUSES, wait_cause
+from radixflow.figures.levels import FIELDS, MAX_BINS, level, levels, pack
 from radixflow.figures.palette import Colours
+from radixflow.figures.rows import rows_of
 
 KINDS: tuple[str, ...] = ("waiting", "running", *SLOT_CAUSES[1:], "unrecorded")
 """What a cell is: a visit of a waiting or running request, or an empty slot's cause. Cells name it by
 number; a cause that isn't here is appended to the window's own list."""
 
-FIELDS: tuple[str, ...] = (
-    "rows",
-    "resident",
-    "avoidable",
-    "refused",
-    "idle",
-    "unprobed",
-    "tokens",
-    "blocked",
-    "avoidable_max",
-    "stalled",
-)
-"""Columns of a bin, means over its rounds but for `avoidable_max`. The first six add up to S."""
-
 MAX_CELL_ROUNDS = 2048
 """Longest range that a window gives cell by cell; a longer one comes as bins."""
-
-MAX_BINS = 4096
-
-
-def pack(array: Any, dtype: str) -> str:
-    """A typed array as base64, little endian."""
-    return base64.b64encode(np.ascontiguousarray(array, dtype=dtype).tobytes()).decode("ascii")
 
 
 def unpack(text: str, dtype: str) -> np.ndarray:
     """The array that `pack` wrote."""
     return np.frombuffer(base64.b64decode(text), dtype=dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Which row slot a request has: it takes the lowest free one when admitted and keeps it until it
-    finishes or is preempted. Arrays run over stays, sorted by first round."""
-
-    request: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-    row: np.ndarray
-
-
-_rows: weakref.WeakKeyDictionary[Any, tuple[int, Rows]] = weakref.WeakKeyDictionary()
-_columns: weakref.WeakKeyDictionary[Any, tuple[int, dict[str, np.ndarray]]] = weakref.WeakKeyDictionary()
-
-
-def rows_of(trace: Any) -> Rows:
-    """Row slots of the whole run, in O(admissions)."""
-    known = _rows.get(trace)
-    version = (trace.num_rounds << 1) | trace.complete
-    if known is not None and known[0] == version:
-        return known[1]
-    finish = trace.requests["finish_round"]
-    ends = {int(i): int(n) for i, n in finish.dropna().items() if n > 0}
-    preempted: dict[int, list[int]] = {}
-    counts = trace.rounds["preempted"]
-    for n in counts.index[counts.to_numpy() > 0]:
-        for i in trace.round(int(n)).preempted:
-            preempted.setdefault(i, []).append(int(n))
-    admissions = trace.admissions
-    starts = admissions["round"].to_numpy(dtype=np.int64)
-    who = admissions["i"].to_numpy(dtype=np.int64)
-    lasts = np.empty(len(starts), dtype=np.int64)
-    for k, (n, i) in enumerate(zip(starts.tolist(), who.tolist(), strict=True)):
-        last = ends.get(i, trace.num_rounds)
-        for m in preempted.get(i, ()):
-            if m > n:
-                last = min(last, m - 1)
-                break
-        lasts[k] = max(last, n)
-    result = Rows(who, starts, lasts, _first_free(starts, lasts, trace.config.max_num_seqs))
-    _rows[trace] = (version, result)
-    return result
-
-
-def _first_free(first: np.ndarray, last: np.ndarray, rows: int) -> np.ndarray:
-    free = list(range(rows))
-    taken: list[tuple[int, int]] = []
-    result = np.empty(len(first), dtype=np.int64)
-    for k, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
-        while taken and taken[0][0] < begin:
-            heapq.heappush(free, heapq.heappop(taken)[1])
-        # A gap in the trace can hide a finish; then the stay that ends next makes room.
-        row = heapq.heappop(free) if free else heapq.heappop(taken)[1]
-        heapq.heappush(taken, (end, row))
-        result[k] = row
-    return result
 
 
 def slots(view: Any, rows: int) -> list[tuple[str, int]]:
@@ -169,7 +89,7 @@ def window(trace: Any, first: int, last: int, colours: Colours | None = None) ->
             "last": last,
             **_frame(trace),
             "fields": list(FIELDS),
-            "level": _level(trace, first, last, size),
+            "level": level(trace, first, last, size),
         }
     if colours is None:
         colours = Colours.of(trace)
@@ -261,91 +181,11 @@ def _cells(trace: Any, first: int, last: int, colours: Colours) -> dict[str, Any
         "stops": pack(stops, "<i4"),
         "parked": pack(parked, "<i4"),
         "fields": list(FIELDS),
-        "level": _level(trace, first, last, 1),
-    }
-
-
-def _per_round(trace: Any) -> dict[str, np.ndarray]:
-    """Float64 columns with one entry a round, NaN where it wasn't recorded (or not probed)."""
-    known = _columns.get(trace)
-    version = (trace.num_rounds << 1) | trace.complete
-    if known is not None and known[0] == version:
-        return known[1]
-    table = trace.rounds
-    repeat = table["repeat"].to_numpy(dtype=np.int64)
-    # A row that stands for several stalled rounds is numbered by its first.
-    first = np.repeat(table.index.to_numpy(dtype=np.int64), repeat)
-    within = np.arange(len(first)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
-    where = first + within - 1
-    result = {}
-    for name in (
-        "rows",
-        "resident",
-        "avoidable",
-        "idle",
-        "tokens",
-        "blocked",
-        "waiting",
-        "new",
-        "stalled",
-        "t",
-    ):
-        column = np.full(trace.num_rounds, np.nan)
-        column[where] = np.repeat(table[name].to_numpy(dtype=np.float64, na_value=np.nan), repeat)
-        result[name] = column
-    _columns[trace] = (version, result)
-    return result
-
-
-def _level(trace: Any, first: int, last: int, size: int) -> dict[str, Any]:
-    """Bins of `size` rounds over first..last: `values` is Float32, field by field."""
-    columns = {name: column[first - 1 : last] for name, column in _per_round(trace).items()}
-    edges = np.arange(0, last - first + 1, size)
-    rows_budget = trace.config.max_num_seqs
-    recorded = ~np.isnan(columns["rows"])
-    weight = np.maximum(np.add.reduceat(recorded.astype(float), edges), 1e-9)
-
-    def mean(values: np.ndarray) -> np.ndarray:
-        return np.add.reduceat(np.where(recorded, np.nan_to_num(values), 0.0), edges) / weight
-
-    probed = ~np.isnan(columns["avoidable"])
-    empty = rows_budget - np.nan_to_num(columns["rows"]) - np.nan_to_num(columns["resident"])
-    avoidable = np.nan_to_num(columns["avoidable"])
-    left = np.maximum(np.nan_to_num(columns["waiting"] - columns["new"]), 0)
-    # An unprobed round is idle where nobody waited (as analysis.slots counts it).
-    idle = np.where(probed, np.nan_to_num(columns["idle"]), np.maximum(empty - left, 0))
-    bins = {
-        "rows": mean(columns["rows"]),
-        "resident": mean(columns["resident"]),
-        "avoidable": mean(avoidable),
-        "refused": mean(np.where(probed, empty - avoidable - idle, 0.0)),
-        "idle": mean(idle),
-        "unprobed": mean(np.where(probed, 0.0, empty - idle)),
-        "tokens": mean(columns["tokens"]),
-        "blocked": mean(columns["blocked"]),
-        "avoidable_max": np.maximum.reduceat(avoidable, edges),
-        "stalled": mean(columns["stalled"]),
-    }
-    return {
-        "bin": int(size),
-        "first": int(first),
-        "count": len(edges),
-        "values": pack(np.stack([bins[name] for name in FIELDS]), "<f4"),
-        "t": pack(np.nan_to_num(columns["t"][edges]) / 1e9, "<f8"),
+        "level": level(trace, first, last, 1),
     }
 
 
 def overview(trace: Any) -> dict[str, Any]:
     """The whole run in bins, at levels of detail four times apart, the finest first (at most
     `MAX_BINS` bins). Means a round of each of `FIELDS`; rows against S and tokens against T."""
-    total = trace.num_rounds
-    levels = []
-    size = 1
-    while total / size > MAX_BINS:
-        size *= 2
-    while total:
-        levels.append(_level(trace, 1, total, size))
-        if total / size <= 256:
-            break
-        size *= 4
-    return {"kind": "overview", **_frame(trace), "fields": list(FIELDS), "levels": levels}
+    return {"kind": "overview", **_frame(trace), "fields": list(FIELDS), "levels": levels(trace)}

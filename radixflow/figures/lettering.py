@@ -1,0 +1,80 @@
+"""How wide words are on paper, and what to do where they don't fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+HANDLE = 0.30
+"""Inches that a legend's patch and the room around an entry take."""
+
+
+def width_of(text: str, bold: bool = False) -> float:
+    """Inches of a line of text in the current style's font and size."""
+    import matplotlib
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=matplotlib.rcParams["font.size"], weight="bold" if bold else "normal")
+    return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] / 72
+
+
+def line_height() -> float:
+    """Inches from one line of text to the next."""
+    import matplotlib
+
+    return matplotlib.rcParams["font.size"] * 1.3 / 72
+
+
+def fit(text: str, inches: float, bold: bool = False) -> str:
+    """The text, cut with an ellipsis where it is wider than so many inches; empty where nothing fits."""
+    if width_of(text, bold) <= inches:
+        return text
+    while text and width_of(text + "…", bold) > inches:
+        text = text[:-1]
+    return text + "…" if text else ""
+
+
+def fit_end(text: str, inches: float, bold: bool = False) -> str:
+    """The same for ids, which differ in their last letters: cut at the front."""
+    if width_of(text, bold) <= inches:
+        return text
+    while text and width_of("…" + text, bold) > inches:
+        text = text[1:]
+    return "…" + text if text else ""
+
+
+def legend_lines(labels: Sequence[str], inches: float) -> list[list[int]]:
+    """Which entries of a legend stand on each line, by number."""
+    lines: list[list[int]] = [[]]
+    used = 0.0
+    for k, label in enumerate(labels):
+        wide = HANDLE + width_of(label)
+        if lines[-1] and used + wide > inches:
+            lines.append([])
+            used = 0.0
+        lines[-1].append(k)
+        used += wide
+    return lines
+
+
+def legend(figure: Any, handles: Sequence[Any], colour: str, inches: float, top: float, high: float) -> None:
+    """Draw handles as lines of a legend from `top` inches above the figure's lower edge downward, at the right."""
+    for k, line in enumerate(legend_lines([handle.get_label() for handle in handles], inches - 0.1)):
+        figure.add_artist(
+            figure.legend(
+                handles=[handles[at] for at in line],
+                loc="upper right",
+                bbox_to_anchor=(1 - 0.03 / inches, (top - k * line_height() * 1.15) / high),
+                ncols=len(line),
+                frameon=False,
+                labelcolor=colour,
+                handlelength=1.4,
+                handleheight=0.85,
+                columnspacing=1.0,
+                handletextpad=0.4,
+                borderaxespad=0,
+                borderpad=0,
+            )
+        )
+        figure.legends.pop()
