@@ -7,5 +7,6 @@ to hold the same cache under it answer for it.
 
 from radixflow.index.namespace import CacheLayout, Namespace, Scope
 from radixflow.index.prefix_index import IndexSize, Match, PrefixIndex
+from radixflow.index.routing import Choice, Load, rank
 
-__all__ = ["CacheLayout", "IndexSize", "Match", "Namespace", "PrefixIndex", "Scope"]
+__all__ = ["CacheLayout", "Choice", "IndexSize", "Load", "Match", "Namespace", "PrefixIndex", "Scope", "rank"]
