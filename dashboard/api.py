@@ -18,11 +18,15 @@ from starlette.concurrency import run_in_threadpool
 from radixflow.analysis.diverge import diverge
 from radixflow.figures import icicle, windows
 from radixflow.trace import TraceError
+from radixflow.trace.growth import round_columns
 
 from .library import Library, Open, UnknownTrace
 
 MAX_TRACES = 6
 """Traces shown together."""
+
+MAX_NODES = 240
+"""Nodes of a tree that are drawn; the others are folded, those first that nobody holds or has cached."""
 
 LANDMARKS = ("bubble", "blocked", "stop")
 """What `jump` looks for: an avoidable slot, a blocked visit, a stop of the scan at a request."""
@@ -70,6 +74,12 @@ def router(library: Library) -> APIRouter:
                 number(request, "last"),
                 keys_of(request, "among"),
             )
+        )
+
+    @routes.get("/growth")
+    async def growth(request: Request) -> Response:
+        return await answer(
+            lambda: growth_of(library, key_of(request), number(request, "first"), keys_of(request, "among"))
         )
 
     @routes.get("/tree")
@@ -125,6 +135,17 @@ def number(request: Request, name: str, least: int = 1, most: int = 2**53) -> in
         raise BadQuestion(f"{name} is {text[:40]!r}; expected a whole number") from None
 
 
+def prepare(library: Library, key: str) -> None:
+    """Make what the first picture and the first step would else wait for: bins, rows, colours and the
+    tree's index."""
+    with library.reading(key) as opened:
+        last = opened.trace.num_rounds
+    overview_of(library, key)
+    window_of(library, key, 1, 1, [key])
+    if last:
+        tree_of(library, key, last, [key])
+
+
 def overview_of(library: Library, key: str) -> dict[str, Any]:
     """The whole run in bins, with what the page says about the trace."""
     with library.reading(key) as opened:
@@ -150,12 +171,20 @@ def window_of(library: Library, key: str, first: int, last: int, among: list[str
         return windows.window(opened.trace, first, last, colours)
 
 
+def growth_of(library: Library, key: str, first: int, among: list[str]) -> dict[str, Any]:
+    """Of a run that goes on: the overview, and the rounds from `first` on where a window holds them."""
+    with library.reading(key) as opened:
+        total = opened.trace.num_rounds
+        late = window_of(library, key, first, total, among) if total - first < windows.MAX_CELL_ROUNDS else None
+        return {"overview": overview_of(library, key), "window": late}
+
+
 def tree_of(library: Library, key: str, n: int, among: list[str]) -> dict[str, Any]:
     """The prefix tree as round n left it."""
     colours = library.colours(among if key in among else [key])
     with library.reading(key) as opened:
         n = min(n, max(1, opened.trace.num_rounds))
-        return icicle.layout(opened.trace, n, colours)
+        return icicle.layout(opened.trace, n, colours, MAX_NODES)
 
 
 def jump_from(library: Library, key: str, what: str, n: int, direction: int) -> int | None:
@@ -176,12 +205,12 @@ def landmarks(opened: Open) -> dict[str, np.ndarray]:
     """For each landmark, the rounds that have it, ascending."""
 
     def build(trace: Any) -> dict[str, np.ndarray]:
-        table = trace.rounds
-        n = table.index.to_numpy(np.int64)
+        columns = round_columns(trace)
+        n = columns["n"]
         return {
-            "bubble": n[table["avoidable"].fillna(0).to_numpy(np.int64) > 0],
-            "blocked": n[table["blocked"].to_numpy() > 0],
-            "stop": n[table["stopped_by"].notna().to_numpy()],
+            "bubble": n[columns["avoidable"] > 0],
+            "blocked": n[columns["blocked"] > 0],
+            "stop": n[columns["stopped"]],
         }
 
     return opened.derived("landmarks", build)

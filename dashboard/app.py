@@ -6,7 +6,8 @@ import secrets
 import socket
 import tempfile
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import dash
@@ -17,8 +18,9 @@ from starlette.concurrency import run_in_threadpool
 
 import radixflow.widgets
 from radixflow.figures import palette
+from radixflow.trace.parts import Progress
 
-from . import api, callbacks, classroom, exports, layout, live, metrics
+from . import api, callbacks, classroom, exports, layout, live, metrics, panels
 from .laboratory import Laboratory
 from .library import Library
 from .safety import Guard, content_policy, is_loopback
@@ -83,6 +85,7 @@ def create_app(
     app.layout = layout.page()
     callbacks.register(app, library)
     server.include_router(api.router(library))
+    server.include_router(panels.router(library))
     server.include_router(live.router(library))
     server.include_router(classroom.router(lab))
     server.include_router(exports.router(library))
@@ -129,6 +132,11 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+@contextmanager
+def _silently(_words: str) -> Iterator[None]:
+    yield None
+
+
 def serve(
     traces: list[Path] | None = None,
     *,
@@ -138,10 +146,12 @@ def serve(
     token: str | None = None,
     browser: bool = True,
     say: Callable[[str], None] = print,
+    reading: Callable[[str], AbstractContextManager[Progress | None]] = _silently,
 ) -> None:
     """Serve the dashboard until it is interrupted (`radixflow dash`).
 
     token: for an address that others reach; one is made up where none is given. browser: open a page here.
+    reading: called with words for each trace that is read; shows how far it is, by what it hands out.
     Raises TraceError, and OSError where the address can't be listened on.
     """
     import uvicorn
@@ -151,8 +161,10 @@ def serve(
     listening = _listen(host, port)
     app = create_app(traces, trace_dir, token, host)
     for described in app.library.list()[: len(traces or [])]:
-        say(f"Reading {described['file']}")
-        app.library.open(described["key"])
+        with reading(f"reading {described['file']}") as progress:
+            app.library.open(described["key"], progress)
+        with reading(f"indexing {described['file']}"):
+            api.prepare(app.library, described["key"])
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
     say(f"radixflow dashboard on {address} (Ctrl-C ends it)")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from radixflow import figures
+from radixflow.figures import printed_comparison
 from radixflow.trace import TraceError
 
 from .api import BadQuestion, keys_of, number
@@ -22,6 +25,17 @@ TYPES = {
     "png": "image/png",
     "html": "text/html; charset=utf-8",
 }
+CHARTS: dict[str, Callable[..., Any]] = {
+    "rows": printed_comparison.rows_a_round,
+    "slots": printed_comparison.slots_by_cause,
+    "waits": printed_comparison.waits_of_causes,
+    "latency": printed_comparison.latency,
+    "cost": printed_comparison.cost,
+}
+"""The comparison's charts, drawn for print from the same tables."""
+
+WHAT = ("timeline", "tree", *CHARTS, "replay")
+
 MAX_DRAWN = 100_000
 """Rounds in one picture."""
 
@@ -38,8 +52,11 @@ def router(library: Library) -> APIRouter:
             last, at = number(request, "last"), number(request, "round")
             theme = "dark" if request.query_params.get("theme") == "dark" else "light"
             name, data = await run_in_threadpool(made, library, keys, what, format, first, last, at, theme)
-        except (BadQuestion, ValueError) as error:
+        except BadQuestion as error:
             return JSONResponse({"error": str(error)}, 400)
+        except ValueError as error:
+            # Why a picture can't be drawn, without where the file lies.
+            return JSONResponse({"error": str(error).split(": ", 1)[-1]}, 409)
         except (UnknownTrace, TraceError):
             return JSONResponse({"error": "no such trace"}, 404)
         headers = {"content-disposition": f'attachment; filename="{name}"'}
@@ -53,11 +70,12 @@ def made(
 ) -> tuple[str, bytes]:
     """File name and bytes of a download.
 
-    what: `timeline` (all traces, rounds first..last), `tree` (of the first trace at round `at`) or `replay`
-        (html). Raises BadQuestion, UnknownTrace, TraceError, and ValueError where the range is too long.
+    what: `timeline` (all traces, rounds first..last), `tree` (of the first trace at round `at`), one of CHARTS
+        (all traces) or `replay` (html). Raises BadQuestion, UnknownTrace, TraceError, and ValueError where
+        there is nothing to draw.
     """
-    if what not in ("timeline", "tree", "replay") or (what == "replay") != (format == "html") or format not in TYPES:
-        raise BadQuestion("expected a timeline or tree as svg, pdf or png, or a replay as html")
+    if (what == "replay") != (format == "html") or format not in TYPES or what not in WHAT:
+        raise BadQuestion(f"expected {', '.join(WHAT[:-1])} as svg, pdf or png, or a replay as html")
     if not keys:
         raise BadQuestion("traces is missing; expected the key of one")
     if last - first > MAX_DRAWN:
@@ -71,7 +89,9 @@ def made(
             with tempfile.TemporaryDirectory() as folder:
                 path = figures.export_html(traces, Path(folder) / "replay.html", first, last)
                 return name, path.read_bytes()
-        if what == "tree":
+        if what in CHARTS:
+            picture = CHARTS[what](*traces)
+        elif what == "tree":
             picture = figures.tree(traces[0], min(at, max(1, traces[0].num_rounds)), colours)
         elif len(traces) == 1:
             picture = figures.timeline(traces[0], first, last, colours)

@@ -37,11 +37,8 @@ def page() -> html.Div:
                 id="main",
             ),
             html.Div(id="message", role="alert", className="message", hidden=True),
-            # Written by the page's modules, read by callbacks.
-            dcc.Store(id="cursor"),
-            dcc.Store(id="selection"),
+            # Written by the page's modules, read by the callback.
             dcc.Store(id="comparison"),
-            dcc.Store(id="node-choice"),
             html.Div(id="laid-out", hidden=True),
         ],
         id="page",
@@ -77,10 +74,16 @@ def _header() -> html.Header:
 
 def _downloads() -> html.Details:
     """What is shown, to take away; the links' addresses follow the state."""
+    pictures = ("svg", "pdf", "png")
     offers = [
-        ("Timeline", [("timeline", "svg"), ("timeline", "pdf"), ("timeline", "png")]),
-        ("Prefix tree", [("tree", "svg"), ("tree", "pdf"), ("tree", "png")]),
-        ("Replay, works offline", [("replay", "html")]),
+        ("Timelines", "timeline", pictures),
+        ("Prefix tree", "tree", pictures),
+        ("Rows a round", "rows", pictures),
+        ("Slots by cause", "slots", pictures),
+        ("Waits by cause", "waits", pictures),
+        ("Latency tail", "latency", pictures),
+        ("Host time saved", "cost", pictures),
+        ("Replay, works offline", "replay", ("html",)),
     ]
     rows = [
         html.Li(
@@ -90,12 +93,12 @@ def _downloads() -> html.Details:
                     format.upper(),
                     href="#",
                     className="download",
-                    **{"data-what": what, "data-format": format},
+                    **{"data-what": what, "data-format": format, "aria-label": f"{words} as {format.upper()}"},
                 )
-                for what, format in links
+                for format in formats
             ]
         )
-        for words, links in offers
+        for words, what, formats in offers
     ]
     return html.Details([html.Summary("Save", className="quiet"), html.Ul(rows)], className="downloads", id="downloads")
 
@@ -209,14 +212,12 @@ def _aside() -> html.Aside:
     return html.Aside(
         [
             html.Section(
-                html.P("Choose a run.", className="soft"),
                 id="round-inspector",
                 className="card inspector",
                 tabIndex=0,
                 **{"aria-label": "Round"},
             ),
             html.Section(
-                html.P("Select a request in the timeline, the tree or the queue.", className="soft placeholder"),
                 id="request-inspector",
                 className="card inspector",
                 tabIndex=0,

@@ -20,7 +20,8 @@ from typing import Any
 from radixflow.analysis.waits import Ledger
 from radixflow.figures.palette import Colours
 from radixflow.trace import Trace, TraceError, open_trace, read_header
-from radixflow.trace.files import COMPRESSED, PLAIN, part_number
+from radixflow.trace.files import COMPRESSED, PLAIN, later_parts, part_path
+from radixflow.trace.parts import Progress, existing
 from radixflow.trace.schema import Header
 
 MAX_OPEN = 12
@@ -91,11 +92,15 @@ class Open:
         return self.derived("ledger", Ledger)
 
     def untouched(self) -> float:
-        """Seconds since the file was last written: one that was cut long ago is quiet from the start."""
-        try:
-            return round(max(0.0, time.time() - self.path.stat().st_mtime), 1)
-        except OSError:
-            return float(2**31)
+        """Seconds since the file, or a rotated trace's newest part, was last written: a run that was cut long
+        ago is quiet from the start."""
+        written = 0.0
+        for path in (self.path, *later_parts(self.path)[-1:]):
+            try:
+                written = max(written, path.stat().st_mtime)
+            except OSError:
+                continue  # deleted as one of too many parts
+        return round(max(0.0, time.time() - written), 1) if written else float(2**31)
 
     def update(self) -> bool:
         """Read what was appended; True if anything was. Raises TraceReplaced, TraceError."""
@@ -145,8 +150,7 @@ class Library:
         """Look for new files, and for files that were replaced by another run."""
         for path in [*self._named, *self._in_folder()]:
             try:
-                inode = path.stat().st_ino
-                if (path, inode) not in self._seen:
+                if (path, _inode(path)) not in self._seen:
                     self._shelve(path, read_header(path))
             except (OSError, TraceError):
                 continue  # being created, removed, or no trace
@@ -154,13 +158,15 @@ class Library:
     def _in_folder(self) -> Iterator[Path]:
         if self._folder is None:
             return
-        found = []
+        found: dict[Path, float] = {}
         for pattern in (f"*{PLAIN}", f"*{COMPRESSED}"):
             for path in self._folder.rglob(pattern):
-                if path.is_file() and path.resolve().is_relative_to(self._folder) and not part_number(path):
-                    found.append(path)
-        found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-        yield from found[:MAX_LISTED]
+                # All parts of a rotated trace are one run, also where its first parts were deleted.
+                first = existing(part_path(path, 0)) if path.is_file() else path
+                if first.is_file() and first.resolve().is_relative_to(self._folder):
+                    name = part_path(path, 0)
+                    found[name] = max(found.get(name, 0.0), path.stat().st_mtime)
+        yield from sorted(found, key=found.__getitem__, reverse=True)[:MAX_LISTED]
 
     def has(self, key: str) -> bool:
         """Whether a trace of that key may be opened."""
@@ -184,7 +190,7 @@ class Library:
             if key in self._shelf and self._shelf[key].path != path:
                 key = f"{key}-{_digest(str(path))[:6]}"  # a copy of the same run
             self._shelf[key] = Shelved(key, path, header, listed, planned)
-            self._seen[path, path.stat().st_ino] = key
+            self._seen[path, _inode(path)] = key
             return key
 
     def _find(self, key: str) -> Shelved:
@@ -204,8 +210,8 @@ class Library:
 
     # What is open
 
-    def open(self, key: str) -> Open:
-        """The trace of a key, read once. Raises UnknownTrace, TraceError."""
+    def open(self, key: str, progress: Progress | None = None) -> Open:
+        """The trace of a key, read once. progress: as for `open_trace`. Raises UnknownTrace, TraceError."""
         shelved = self._find(key)
         with self._lock:
             known = self._open.pop(key, None)
@@ -217,7 +223,7 @@ class Library:
             with self._lock:
                 known = self._open.get(key)
             if known is None:
-                trace = open_trace(shelved.path)
+                trace = open_trace(shelved.path, progress)
                 if trace.id != shelved.header.id:
                     raise TraceError(f"{shelved.path.name}: holds another run now, choose it again")
                 known = Open(key, shelved.path, trace)
@@ -265,6 +271,11 @@ class Library:
             while len(self._colours) > 4 * MAX_OPEN:
                 self._colours.pop(next(iter(self._colours)))
         return colours
+
+
+def _inode(path: Path) -> int:
+    """Of a run's first file: another one means another run, but for a part that was deleted."""
+    return existing(path).stat().st_ino
 
 
 def _digest(text: str) -> str:

@@ -14,7 +14,10 @@ each.
 
 from __future__ import annotations
 
+import time
+import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -23,12 +26,25 @@ from prometheus_client.registry import Collector
 
 from radixflow.analysis.slots import slots
 from radixflow.analysis.waits import waits_by_cause
-from radixflow.trace import TraceError
+from radixflow.trace import Trace, TraceError
 
-from .library import Library, UnknownTrace
+from .library import Library, Open, UnknownTrace
 
 MAX_EXPORTED = 8
 """Traces in one answer: those listed first that aren't complete, then the others."""
+
+
+REST = 10
+QUICK_SECONDS = 0.5
+"""A count that takes no longer is made whenever it is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    version: int
+    again: float
+    """Not before this moment (of the monotonic clock)."""
+    numbers: dict[str, Any]
 
 
 class Causes(Collector):
@@ -36,9 +52,23 @@ class Causes(Collector):
 
     def __init__(self, library: Library):
         self._library = library
+        self._known: weakref.WeakKeyDictionary[Trace, _Count] = weakref.WeakKeyDictionary()
 
     def describe(self) -> list[Metric]:
         return []
+
+    def _counted(self, opened: Open) -> dict[str, Any]:
+        """What a trace says, counted again only after a rest of ten times what the last count took: a run of
+        days must not be summed up all the time."""
+        known = self._known.get(opened.trace)
+        now = time.monotonic()
+        if known is None or (known.version != opened.version and now >= known.again):
+            with opened.lock:
+                numbers = _numbers(opened.trace)
+                took = time.monotonic() - now
+                known = _Count(opened.version, now + REST * took if took > QUICK_SECONDS else now, numbers)
+                self._known[opened.trace] = known
+        return known.numbers
 
     def collect(self) -> Iterator[Metric]:
         labels = ["trace", "policy"]
@@ -55,8 +85,7 @@ class Causes(Collector):
             try:
                 opened = self._library.open(described["key"])
                 opened.update()
-                with opened.lock:
-                    numbers = opened.derived("metrics", _numbers)
+                numbers = self._counted(opened)
             except (TraceError, UnknownTrace, OSError):
                 continue
             for cause, count in numbers["slots"].items():

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 WORKLOADS = (
-    ("figure1", ("radix", "radixflow", "radix+flex", "radixflow+noadmit")),
+    ("figure1", ("radix", "radixflow", "radix+flex", "radixflow+frag", "radix+timer5", "radixflow+noadmit")),
     ("four-branch", ("radix", "radixflow")),
     ("bursty", ("radix", "radixflow")),
 )
@@ -41,14 +41,17 @@ class Picture:
     request: str | None = None
     whole: bool = False
     """The whole page, not only what fits the window."""
+    runs: int = 2
 
 
 PICTURES = (
     Picture("replay", "figure1"),
     Picture("replay-dark", "figure1", "round=2", theme="dark", request="A2"),
+    Picture("replay-720p", "figure1", "round=2", size=(1280, 720), request="A2"),
     Picture("replay-projector", "figure1", size=(1920, 1080), request="A1"),
     Picture("replay-projector-dark", "four-branch", "round=8", theme="dark", size=(1920, 1080)),
     Picture("compare", "figure1", "view=compare", whole=True),
+    Picture("compare-six", "figure1", "view=compare", runs=6),
     Picture("compare-dark", "bursty", "view=compare", theme="dark", size=(1920, 1080), whole=True),
     Picture("long-run", "bursty", "round=40"),
     Picture("narrow", "figure1", size=(420, 900)),
@@ -92,7 +95,7 @@ def take(browser, address: str, picture: Picture, folder: Path) -> Path:
     page = context.new_page()
     with urllib.request.urlopen(address + "/api/runs") as answer:
         runs = [run for run in json.load(answer)["runs"] if run["group"] == picture.workload]
-    traces = ".".join(run["key"] for run in runs[:2])
+    traces = ".".join(run["key"] for run in runs[: picture.runs])
     page.goto(f"{address}/?traces={traces}&{picture.query}")
     page.wait_for_selector("#page[data-ready=true]", timeout=300_000)
     if picture.request:

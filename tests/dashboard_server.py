@@ -109,3 +109,15 @@ def cells_drawn(lane: dict[str, Any], n: int) -> list[tuple[str, str | None, int
     """What a lane shows of a round."""
     cells = lane["rounds"][str(n)]["cells"]
     return sorted(((cell["kind"], cell["request"], cell["tokens"]) for cell in cells), key=str)
+
+
+def faults(page) -> list[str]:
+    """What axe-core finds wrong with the page as it is, a line each; the grid's own markup is left out."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, context={"exclude": [[".ag-root-wrapper"]]}).response["violations"]
+    return [
+        f"{fault['id']} ({fault['impact']}): {fault['help']}: {node['html'][:160]}"
+        for fault in found
+        for node in fault["nodes"]
+    ]

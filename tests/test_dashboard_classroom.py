@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from dashboard_server import at_round, drawn, running
+from dashboard_server import at_round, drawn, faults, running
 
 from radixflow.workloads import WorkloadRequest
 from radixflow_dashboard.app import create_app
@@ -46,6 +46,10 @@ def test_a_class_reorders_requests_and_sees_what_each_policy_makes_of_it(page):
         page.wait_for_selector("#page[data-ready=true]", timeout=240_000)
         at_round(page, 1)
         assert [lane["num_rounds"] for lane in drawn(page)["lanes"]] == [6, 4]
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            page.wait_for_function("(theme) => document.documentElement.dataset.theme === theme", arg=theme)
+            assert faults(page) == []
         page.locator("#order li", has_text="A1").focus()
         for _ in range(14):
             page.keyboard.press("Alt+ArrowRight")

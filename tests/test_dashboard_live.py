@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 
+import msgspec
 import pytest
-from dashboard_server import at_round, cells_drawn, cells_of, drawn, opened, serving
+from dashboard_server import ask, at_round, cells_drawn, cells_of, drawn, opened, serving
 from dashboard_traces import Growing, long_run, write
 
 from radixflow.trace import open_trace
@@ -109,3 +110,27 @@ def test_two_pages_follow_one_run_each_in_its_own_way(growing, serve, page, brow
     at_round(page, 7)
     assert drawn(other)["lanes"][0]["num_rounds"] == 5
     context.close()
+
+
+def test_the_parts_of_a_rotated_trace_are_one_run_also_without_the_first(tmp_path):
+    records = list(long_run(3, "00000000000000cc"))
+    write(tmp_path / "run.part2.rft.jsonl", records)
+    with serving(trace_dir=tmp_path) as address:
+        (run,) = ask(address, "/api/runs")["runs"]
+        assert run["file"] == "run"
+        assert ask(address, f"/api/overview?trace={run['key']}")["num_rounds"] == 3
+        write(tmp_path / "run.part3.rft.jsonl", [msgspec.structs.replace(records[0], part=3)])
+        assert [known["key"] for known in ask(address, "/api/runs")["runs"]] == [run["key"]]
+
+
+def test_a_run_that_starts_empty_stays_in_sight_as_a_whole(serve, page, tmp_path):
+    run = Growing(tmp_path / "live.rft.jsonl")
+    address = serve(run.path)
+    opened(page, address)
+    page.wait_for_selector("#pause-live")
+    for _ in range(4):
+        run.round(3)
+        at_round(page, run.rounds)
+    page.wait_for_function("() => radixflow.describe().lanes[0].view.last === 12")
+    assert drawn(page)["lanes"][0]["view"] == {"first": 1, "last": 12}
+    run.close()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from dashboard_server import at_round, cells_drawn, cells_of, drawn, opened, serving
+from dashboard_server import at_round, cells_drawn, cells_of, drawn, get, opened, serving
 from dashboard_traces import hostile, write
 from figures_traces import figure1, stream
 
 from radixflow.analysis.compare import compare
 from radixflow.trace import open_trace
 from radixflow.trace.schema import End
+from radixflow_dashboard import exports
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +208,9 @@ def test_what_is_shown_can_be_saved(page, address):
         ("timeline", "svg"): b"<?xml",
         ("timeline", "pdf"): b"%PDF",
         ("tree", "png"): b"\x89PNG",
+        ("rows", "svg"): b"<?xml",
+        ("slots", "pdf"): b"%PDF",
+        ("waits", "png"): b"\x89PNG",
         ("replay", "html"): b"<!doctype html>",
     }
     for (what, format), start in starts.items():
@@ -213,3 +219,13 @@ def test_what_is_shown_can_be_saved(page, address):
         content = download.value.path().read_bytes()
         assert content.startswith(start), (what, format)
         assert download.value.suggested_filename.endswith("." + format)
+    offered = page.locator("a.download").evaluate_all("links => links.map((a) => [a.dataset.what, a.dataset.format])")
+    assert {what for what, _ in offered} == set(exports.WHAT)
+    for what in exports.WHAT[:-1]:
+        assert {format for known, format in offered if known == what} == {"svg", "pdf", "png"}
+
+
+def test_what_cannot_be_drawn_says_why(page, address, traces):
+    status, _, text = get(f"{address}/api/export?what=latency&format=svg&first=1&last=6&round=1&traces="
+                          + ".".join(open_trace(path).id for path in traces[:2]))  # fmt: skip
+    assert (status, json.loads(text)) == (409, {"error": "no latencies, expected a workload with arrival times"})

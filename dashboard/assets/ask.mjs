@@ -18,6 +18,14 @@ export async function post(path, body) {
   return answer(await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }));
 }
 
+// A file, with the name that the server gives it.
+export async function fetched(address) {
+  const response = await fetch(address);
+  if (!response.ok) return answer(response);
+  const name = /filename="([^"]+)"/.exec(response.headers.get("content-disposition"))?.[1] ?? "radixflow";
+  return { name, content: await response.blob() };
+}
+
 async function answer(response) {
   const data = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(data.error || `the server answered ${response.status}`);

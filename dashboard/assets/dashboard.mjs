@@ -1,8 +1,9 @@
 // Wires the page: waits for Dash to lay it out, then connects state, panes, transport, selectors and the callbacks.
 
-import { ask } from "./ask.mjs";
+import { ask, fetched } from "./ask.mjs";
 import { createLab } from "./lab.mjs";
 import { createLive } from "./live.mjs";
+import { show } from "./panels.mjs";
 import { createPanes } from "./panes.mjs";
 import { createPickers } from "./pickers.mjs";
 import { createState, read } from "./state.mjs";
@@ -17,6 +18,12 @@ const ready = (id) =>
   });
 
 const theme = () => document.documentElement.dataset.theme;
+
+function save({ name, content }) {
+  const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(content), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
 
 // At once, then at most every so often, and always the last one.
 function throttle(action, ms) {
@@ -54,7 +61,7 @@ async function start() {
   const pickers = createPickers(store, { lab });
 
   function chosenNode(node) {
-    if (node) setProps("node-choice", { data: { trace: panes.shown(), node: node.id, round: store.get().round, among: store.get().traces } });
+    if (node) show("node", { trace: panes.shown(), node: node.id, round: store.get().round, among: panes.among() }, say);
   }
 
   let partingsOf = "";
@@ -73,7 +80,7 @@ async function start() {
       await pickers.refresh();
       store.set({ traces: store.get().traces.map((key) => (key === old ? next : key)), round: 1, request: null, first: null, last: null });
     },
-    grown: () => (transport.show(), tellCursor(), facts()),
+    grown: () => (transport.show(), tellCursor(), soonTellSelection(), facts()),
   });
 
   function loaded(overviews) {
@@ -82,8 +89,11 @@ async function start() {
     live.watch(overviews);
     facts();
     tellCursor();
+    tellSelection();
     tellComparison();
     page.dataset.ready = "true";
+    // Milliseconds from the navigation to the frame that holds the first picture.
+    requestAnimationFrame(() => requestAnimationFrame((now) => (page.dataset.drawn ??= Math.round(now))));
   }
 
   function facts() {
@@ -98,16 +108,23 @@ async function start() {
   }
 
   const tellCursor = throttle(() => {
-    const { round, request, traces } = store.get();
+    const trace = panes.shown();
+    if (trace) show("round", { trace, round: store.get().round, among: panes.among() }, say);
+  }, 40);
+
+  function tellSelection() {
     const trace = panes.shown();
     if (!trace) return;
-    const rounds = panes.overviews.get(trace)?.num_rounds;
-    setProps("cursor", { data: { trace, round, among: traces, rounds } });
     // A run that goes on may also change what is known of the request.
-    const selection = { trace, request, among: traces, rounds: request === null || panes.overviews.get(trace)?.complete ? null : rounds };
-    if (JSON.stringify(selection) !== told) setProps("selection", { data: selection });
-    told = JSON.stringify(selection);
-  }, 80);
+    const { request } = store.get();
+    const known = panes.overviews.get(trace);
+    const wanted = { trace, request, among: panes.among() };
+    const asked = JSON.stringify([wanted, request === null || known?.complete ? null : known?.num_rounds]);
+    if (asked !== told) show("request", wanted, say);
+    told = asked;
+  }
+  // All waits are summed up again for it: seldom.
+  const soonTellSelection = throttle(tellSelection, 2000);
 
   function tellComparison() {
     const { traces, view } = store.get();
@@ -132,6 +149,7 @@ async function start() {
 
   store.on((changed, state, before) => {
     if (["round", "request", "side", "traces"].some((name) => changed.has(name)) && panes.overviews.has(panes.shown())) (tellCursor(), facts());
+    if (["request", "side", "traces"].some((name) => changed.has(name)) && panes.overviews.has(panes.shown())) tellSelection();
     if (changed.has("view")) {
       showView();
       tellComparison();
@@ -176,6 +194,19 @@ async function start() {
       link.href = `/api/export?${new URLSearchParams({ traces, what: link.dataset.what, format: link.dataset.format, round, first: first ?? 1, last: last ?? panes.longest(), theme: theme() })}`;
     }
   });
+  // Fetched first, so that what can't be drawn says why instead of leaving the page.
+  downloads.addEventListener("click", async (event) => {
+    const link = event.target.closest("a.download");
+    if (!link) return;
+    event.preventDefault();
+    say("Drawing it ...", true);
+    try {
+      save(await fetched(link.href));
+      say("Saved.", true);
+    } catch (error) {
+      say(error.message);
+    }
+  });
   document.addEventListener("click", (event) => downloads.open && !event.target.closest("#downloads") && (downloads.open = false));
   new IntersectionObserver((entries) => {
     if (compareSeen || !entries.some((entry) => entry.isIntersecting)) return;
@@ -184,7 +215,8 @@ async function start() {
   }).observe(document.getElementById("compare"));
 
   // For browser tests: what is drawn, and where.
-  window.radixflow = { describe: panes.describe, place: panes.place, state: () => ({ ...store.get() }) };
+  const { describe, place, longest, covers, treeRound } = panes;
+  window.radixflow = { describe, place, rounds: longest, covers, treeRound, state: () => ({ ...store.get() }) };
 
   showView();
   const runs = await pickers.refresh();

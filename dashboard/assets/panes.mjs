@@ -10,6 +10,10 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
   let treeFor = "";
   let treeBusy = false;
   let treeTimer = 0;
+  let treeTook = 0; // ms
+  let treeAt = 0;
+  const trees = new Map(); // promises of the last few
+  let drawnTree = null; // the round of the tree that was painted last
 
   const among = () => store.get().traces.join(".");
   const shown = () => store.get().traces[Math.min(store.get().side, store.get().traces.length - 1)] ?? null;
@@ -105,21 +109,52 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
     list.forEach((overview, k) => (overview.label = list.length > 1 ? `${letters[k]}  ${overview.policy}` : overview.policy));
   }
 
-  // The inspector asks first: a large tree takes the server a while.
+  // The inspector and the timeline ask first.
   function soonTree() {
     clearTimeout(treeTimer);
-    treeTimer = setTimeout(refreshTree, 30);
+    treeTimer = setTimeout(refreshTree, 5);
+  }
+
+  // While a run goes on, new rounds are more urgent than its tree: it rests eight times as long as it takes.
+  function paceTree() {
+    clearTimeout(treeTimer);
+    treeTimer = setTimeout(refreshTree, Math.min(6000, 8 * treeTook));
+  }
+
+  // What a round left changes no more once a few others have followed.
+  function nameOf(key, round) {
+    const total = overviews.get(key).num_rounds;
+    return `${key} ${round} ${round < total - 4 ? "" : total} ${among()}`;
+  }
+
+  // The tree of a round; the one that comes next in the cursor's direction is asked for beforehand.
+  function treeOf(key, round) {
+    const name = nameOf(key, round);
+    const found = trees.get(name) ?? ask("/api/tree", { trace: key, round, among: among() });
+    trees.delete(name);
+    trees.set(name, found);
+    while (trees.size > 6) trees.delete(trees.keys().next().value);
+    found.catch(() => trees.delete(name));
+    return found;
+  }
+
+  function foresee(key, round) {
+    const next = round + (round < treeAt ? -1 : 1);
+    treeAt = round;
+    if (!store.get().follow && overviews.has(key) && next >= 1 && next <= overviews.get(key).num_rounds) treeOf(key, next).catch(() => {});
   }
 
   async function refreshTree() {
     const key = shown();
     if (!key || !overviews.get(key)?.num_rounds) return;
-    const wanted = `${key} ${store.get().round} ${overviews.get(key).num_rounds} ${among()}`;
+    const wanted = nameOf(key, store.get().round);
     if (wanted === treeFor || treeBusy) return;
     treeBusy = true;
     treeFor = wanted;
+    const began = performance.now();
     try {
-      const layout = await ask("/api/tree", { trace: key, round: store.get().round, among: among() });
+      const { round } = store.get();
+      const layout = await treeOf(key, round);
       if (!tree)
         tree = createTree(document.getElementById("tree"), {
           theme: "auto",
@@ -128,13 +163,16 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
           onNode: chosenNode,
         });
       tree.setData(layout);
+      requestAnimationFrame(() => requestAnimationFrame(() => (drawnTree = layout.round)));
       tree.setSelection(store.get().request);
+      setTimeout(() => foresee(key, round), 30);
     } catch (error) {
       failed(error);
     } finally {
       treeBusy = false;
+      treeTook = performance.now() - began;
     }
-    refreshTree(); // the cursor may have moved on meanwhile
+    store.get().follow ? paceTree() : refreshTree(); // the cursor may have moved on meanwhile
   }
 
   store.on((changed, state) => {
@@ -146,7 +184,7 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
       if (changed.has("axis")) own.timeline.setAxis(state.axis);
     }
     if (changed.has("request")) tree?.setSelection(state.request);
-    if (changed.has("round") || changed.has("side")) soonTree();
+    if (changed.has("round") || changed.has("side")) state.follow ? paceTree() : soonTree();
     if (changed.has("side") || changed.has("traces")) markShown();
   });
 
@@ -161,18 +199,19 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
       const k = store.get().traces.indexOf(key);
       const old = overviews.get(key);
       if (k < 0 || !old) return;
-      const overview = await ask("/api/overview", { trace: key });
-      const from = Math.max(1, (old.num_rounds || 1) - 1);
-      const window =
-        overview.num_rounds - from < 2000 ? await ask("/api/window", { trace: key, first: from, last: overview.num_rounds, among: among() }) : null;
+      const first = Math.max(1, (old.num_rounds || 1) - 1);
+      const { overview, window } = await ask("/api/growth", { trace: key, first, among: among() });
       if (lanes[k]?.key !== key) return;
       overview.label = old.label;
       overviews.set(key, overview);
       lanes[k].timeline.setOverview(overview);
       if (window) lanes[k].timeline.setData(window);
-      refreshTree();
+      paceTree();
       return overview;
     },
+    // Whether the first timeline shows this round, cell by cell where it is zoomed in; and whose tree is drawn.
+    covers: (n) => lanes[0]?.timeline?.covers(n) ?? false,
+    treeRound: () => drawnTree,
     // What is drawn, for tests.
     describe: () => ({ lanes: lanes.filter((own) => own.timeline).map((own) => ({ key: own.key, ...own.timeline.describe() })), tree: tree?.describe() ?? null }),
     place(k, round, row) {

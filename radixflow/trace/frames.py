@@ -23,7 +23,7 @@ def rounds_frame(store: Store, queues: Queues, reader: RoundReader) -> pd.DataFr
     rounds = store.rounds.rows()
     waiting = queues.waiting()
     free_rows = store.header.config.max_num_seqs - rounds["rows"] - rounds["resident"]
-    nobody = (waiting - rounds["new"] <= 0) & queues_certain(store, queues)
+    nobody = (waiting - rounds["new"] <= 0) & queues_certain(store)
     known = (rounds["avoidable"] >= 0) | (free_rows <= 0) | nobody
     avoidable = np.maximum(rounds["avoidable"], 0)
     idle = np.maximum(free_rows - avoidable - np.maximum(rounds["probed"], 0), 0)
@@ -55,11 +55,18 @@ def rounds_frame(store: Store, queues: Queues, reader: RoundReader) -> pd.DataFr
     ).set_axis(pd.Index(rounds["n"], name="round"))
 
 
-def queues_certain(store: Store, queues: Queues) -> np.ndarray | bool:
-    """Per row, whether the queue is known; one True where no gap leaves a doubt."""
+def queues_certain(store: Store, first: int = 0) -> np.ndarray | bool:
+    """Per row from `first` on, whether the queue is known (`Queues.certain`); one True where no gap leaves a
+    doubt."""
     if not store.gaps and not store.header.part:
         return True
-    return np.array([queues.certain(row) for row in range(len(store.rounds.rows()))], bool)
+    rows = np.arange(first, len(store.rounds.rows()))
+    lost = np.array(store.gap_rows if store.header.part == 0 else [0, *store.gap_rows], np.int64)
+    stated = np.array([-1, *sorted(store.queues)], np.int64)
+    # Known again from the first queue on that was stated after the last gap.
+    before = np.searchsorted(lost, rows, side="right")
+    gap = np.append(lost, -1)[before - 1]
+    return (before == 0) | (stated[np.searchsorted(stated, rows, side="right") - 1] >= gap)
 
 
 def visit_columns(store: Store) -> dict[str, np.ndarray]:

@@ -85,6 +85,8 @@ class RoundReader:
         self._queues = queues
         self._steps_size = -1
         self._hosts = np.empty(0, np.int64)
+        self._repeats_size = (-1, -1)
+        self._repeats = np.empty(0, np.int32)
 
     def row(self, n: int) -> int:
         """The row that holds round n. KeyError where there is none."""
@@ -103,10 +105,12 @@ class RoundReader:
 
     def repeats(self) -> np.ndarray:
         """How many rounds each row stands for."""
-        counts = np.ones(len(self._store.rounds.rows()), np.int32)
-        repeats = self._store.repeats.rows()
-        np.add.at(counts, repeats["row"], repeats["count"])
-        return counts
+        rounds, repeats = self._store.rounds.rows(), self._store.repeats.rows()
+        if self._repeats_size != (len(rounds), len(repeats)):
+            counts = np.ones(len(rounds), np.int32)
+            np.add.at(counts, repeats["row"], repeats["count"])
+            self._repeats, self._repeats_size = counts, (len(rounds), len(repeats))
+        return self._repeats
 
     def host_ns(self) -> np.ndarray:
         """Host time of each row in ns, -1 where no answer was recorded."""

@@ -62,6 +62,8 @@ class Config(msgspec.Struct, omit_defaults=True):
     """How long admission may hold an arrival; None where the policy has no admission."""
     probe: int = 1
     """The slots of every n-th round were probed; 0 = probe off."""
+    eviction: str = "lru"
+    """`lru` (vLLM's own) or `rr` (rotating tails): which free blocks give up their prefixes first."""
 
 
 class Clock(msgspec.Struct, omit_defaults=True):

@@ -8,6 +8,9 @@ from radixflow.trace.store import Store
 
 WIDE = 1 << 32
 
+MAX_KEPT = 4_000_000
+"""Rows in all answers that `prompts_through` keeps."""
+
 
 class Segments:
     """Paths cut into segments: request row r's tokens begin..end-1 are the first end - begin tokens of a
@@ -52,6 +55,8 @@ class Segments:
         order = np.lexsort((end, stream))
         self._by_stream = stream[order]
         self._rows, self._ends = row[order], end[order]
+        self._through: dict[tuple[int, int], np.ndarray] = {}
+        self._kept = 0
         self.end_keys = row * WIDE + end
         """For finding the segment that holds a depth of a request: sorted."""
 
@@ -59,6 +64,22 @@ class Segments:
         """Rows of requests, outputs included, whose path goes along `stream` at least to `depth`."""
         low, high = np.searchsorted(self._by_stream, [stream, stream + 1])
         return self._rows[low + np.searchsorted(self._ends[low:high], depth) : high]
+
+    def prompts_through(self, stream: int, depth: int, prompt: np.ndarray) -> np.ndarray:
+        """Of those, the rows whose prompt alone reaches there, ascending; `prompt` has the prompts' lengths.
+
+        Kept, since a picture asks for the same places round after round.
+        """
+        known = self._through.get((stream, depth))
+        if known is None:
+            rows = self.reaching(stream, depth)
+            known = np.sort(rows[prompt[rows] >= depth])
+            self._kept += len(known) + 16
+            if self._kept > MAX_KEPT:
+                self._through.clear()
+                self._kept = len(known)
+            self._through[stream, depth] = known
+        return known
 
     def along(self, stream: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows of requests on a stream, outputs included, and the depth at which each leaves it."""

@@ -18,6 +18,7 @@ from radixflow.trace.store import CLEARED
 
 if TYPE_CHECKING:
     from radixflow.trace.reader import Trace
+    from radixflow.trace.rounds import RoundView
 
 
 class Node:
@@ -54,9 +55,7 @@ class Node:
     @property
     def name(self) -> str:
         """The workload's labels of these tokens, or the stream."""
-        labels = list(
-            dict.fromkeys(self._tree.trace.labels_of(self.stream, self.start, self.start + self.length))
-        )
+        labels = list(dict.fromkeys(self._tree.trace.labels_of(self.stream, self.start, self.start + self.length)))
         return " + ".join(labels[:3]) + (" + ..." if len(labels) > 3 else "") if labels else self.stream[:8]
 
 
@@ -80,39 +79,63 @@ class PrefixTree:
         self._boundaries = trace._boundaries
         self._status = self._boundaries.at(at_round)
         self._requests = store.requests.rows()
+        self._ways: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
 
     # Shape
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return len(self._cuts)
 
     @cached_property
     def nodes(self) -> list[Node]:
         """All nodes; a parent before its children."""
-        name = self.trace._store.streams.name
+        return self.some(np.arange(self.size))
+
+    def some(self, indices) -> list[Node]:
+        """The nodes at these places of `nodes`, in the same order."""
+        store = self.trace._store
+        name = store.streams.name
         shape = self._shape
-        base = self._segments.base[shape["stream"]].tolist()
-        streams, begins, ends, parents = (shape[x].tolist() for x in ("stream", "begin", "end", "parent"))
-        ids = [
-            f"{name(stream)}:{end - first}" for stream, end, first in zip(streams, ends, base, strict=True)
-        ]
+        indices = np.asarray(indices, np.int64)
+        parents = shape["parent"][indices]
+        streams = shape["stream"][indices]
+        base = self._segments.base[streams].tolist()
+        above = np.maximum(parents, 0)
+        if self.size:
+            parent_stream, parent_end = shape["stream"][above], shape["end"][above]
+            parent_first = self._segments.base[parent_stream]
+        else:
+            parent_stream = parent_end = parent_first = above
+        columns = (streams, shape["begin"][indices], shape["end"][indices], parents)
+        columns += (parent_stream, parent_end - parent_first)
         return [
             Node(
                 self,
-                id,
-                ids[parent] if parent >= 0 else None,
+                f"{name(stream)}:{end - first}",
+                f"{name(over)}:{over_end}" if parent >= 0 else None,
                 name(stream),
                 begin - first,
                 end - begin,
                 begin,
             )
-            for id, stream, begin, end, parent, first in zip(
-                ids, streams, begins, ends, parents, base, strict=True
+            for stream, begin, end, parent, over, over_end, first in zip(
+                *(column.tolist() for column in columns), base, strict=True
             )
         ]
 
     @cached_property
+    def _cuts(self) -> np.ndarray:
+        """stream * WIDE + depth of each node's end, sorted."""
+        return self._segments.cuts[self._segments.first_row < self._arrived]
+
+    @cached_property
     def _shape(self) -> dict[str, np.ndarray]:
-        """Columns of the nodes: stream, begin and end (depths), parent (index)."""
+        """Columns of the nodes: stream, begin and end (depths), parent (index); and `place`, the index of
+        each of `_cuts`."""
         segments = self._segments
-        cuts = segments.cuts[segments.first_row < self._arrived]
+        cuts = self._cuts
         stream, end = cuts // WIDE, cuts % WIDE
         begin = segments.base[stream]
         follows = np.flatnonzero(stream[1:] == stream[:-1]) + 1
@@ -121,44 +144,60 @@ class PrefixTree:
         parent = np.searchsorted(cuts, parent_stream * WIDE + begin)
         parent[parent_stream < 0] = -1
         parent[follows] = follows - 1
-        order = np.lexsort((stream, begin))
+        # By depth, and by stream where that is equal: `cuts` are sorted by stream.
+        order = np.argsort(begin, kind="stable")
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        parent = np.where(parent >= 0, place[np.maximum(parent, 0)], -1)
-        return {"stream": stream[order], "begin": begin[order], "end": end[order], "parent": parent[order]}
+        parent = np.where(parent >= 0, place[np.maximum(parent, 0)], -1) if len(place) else parent
+        return {
+            "stream": stream[order],
+            "begin": begin[order],
+            "end": end[order],
+            "parent": parent[order],
+            "place": place,
+        }
 
     def node(self, id: str) -> Node:
         """A node by its id. KeyError where there is none at this round."""
-        return self._by_id[id]
-
-    @cached_property
-    def _by_id(self) -> dict[str, Node]:
-        return {node.id: node for node in self.nodes}
+        stream, _, end = id.rpartition(":")
+        if not end.isdigit():
+            raise KeyError(id)
+        code = self.trace._store.streams.find(stream)
+        key = code * WIDE + int(self._segments.base[code]) + int(end)
+        at = int(np.searchsorted(self._cuts, key))
+        if at == len(self._cuts) or self._cuts[at] != key:
+            raise KeyError(id)
+        return self.some([self._shape["place"][at]])[0]
 
     def requests_of(self, node: Node) -> list[int]:
         """Requests that had arrived and whose prompt runs through the whole node, in order of arrival."""
-        stream = self._stream(node)
-        rows = self._segments.reaching(stream, node.end)
-        rows = rows[rows < self._arrived]
-        rows = rows[self._requests["prompt"][rows] >= node.end]
-        return sorted(self._requests["i"][rows].tolist())
+        return sorted(self._requests["i"][self._rows_through(node)].tolist())
+
+    def first_requests_of(self, node: Node, count: int) -> list[int]:
+        """The first `count` of `requests_of`, found without sorting all."""
+        numbers = self._requests["i"][self._rows_through(node)]
+        if len(numbers) > count:
+            numbers = np.partition(numbers, count)[:count]
+        return sorted(numbers.tolist())
+
+    def _rows_through(self, node: Node) -> np.ndarray:
+        rows = self._segments.prompts_through(self._stream(node), node.end, self._requests["prompt"])
+        return rows[: np.searchsorted(rows, self._arrived)]
 
     def nodes_of(self, i: int) -> list[Node]:
         """The nodes along a request's prompt, from the root."""
-        path = []
-        depth = 0
-        by_end = self._ends_of_streams
-        for stream, n in self.trace.path_of(self._known(i)):
-            path += [node for node in by_end.get(stream, ()) if node.end <= depth + n]
-            depth += n
-        return path
+        return self.some(self.places_of(i))
 
-    @cached_property
-    def _ends_of_streams(self) -> dict[str, list[Node]]:
-        by_stream: dict[str, list[Node]] = {}
-        for node in self.nodes:
-            by_stream.setdefault(node.stream, []).append(node)
-        return by_stream
+    def places_of(self, i: int) -> np.ndarray:
+        """Where those are in `nodes`."""
+        parts = [np.empty(0, np.int64)]
+        depth = 0
+        for stream, n in self.trace.path_of(self._known(i)):
+            depth += n
+            code = self.trace._store.streams.find(stream)
+            low, high = np.searchsorted(self._cuts, [code * WIDE, code * WIDE + depth + 1])
+            parts.append(self._shape["place"][low:high])
+        return np.concatenate(parts)
 
     @property
     def certain(self) -> bool:
@@ -198,19 +237,13 @@ class PrefixTree:
         1 (vLLM's `KVCacheManager.get_computed_blocks`: the last token is always computed). What speculative
         drafts make vLLM step back isn't taken off.
         """
-        return {
-            index: self._matched(i, index, (IS_PUBLISHED, IN_FLIGHT)) for index in self._boundaries.groups
-        }
+        return {index: self._matched(i, index, (IS_PUBLISHED, IN_FLIGHT)) for index in self._boundaries.groups}
 
     def ready(self, i: int) -> int:
         """h: the largest boundary, at most prompt - 1, at which every group is published."""
         groups = self._boundaries.groups
         limit = min(
-            (
-                self._matched(i, index, (IS_PUBLISHED,))
-                for index, group in groups.items()
-                if not is_state(group)
-            ),
+            (self._matched(i, index, (IS_PUBLISHED,)) for index, group in groups.items() if not is_state(group)),
             default=self._limit(i),
         )
         depths = None
@@ -257,26 +290,27 @@ class PrefixTree:
         cache = store.cache.rows()
         events = self._boundaries.history(group, int(segments.whole[1][at]), boundary, self.at_round)
         names = {0: "published", 1: "evicted", CLEARED: "cleared"}
-        return [
-            (n, names[int(cache[k]["event"])], int(cache[k]["i"]), int(cache[k]["by"])) for k, n in events
-        ]
+        return [(n, names[int(cache[k]["event"])], int(cache[k]["i"]), int(cache[k]["by"])) for k, n in events]
 
     # Who is on it
 
     @cached_property
+    def view(self) -> RoundView | None:
+        """The last round recorded up to `at_round`, expanded; None before the first one."""
+        return next(self.trace._reader.views(self._row, self._row + 1)) if self._row >= 0 else None
+
+    @cached_property
     def running(self) -> list[int]:
         """Requests that run in this round: those it gave tokens, and those that kept their row."""
-        if self._row < 0:
-            return []
-        view = next(self.trace._reader.views(self._row, self._row + 1))
-        return [*(i for i, _ in view.selected), *view.resident]
+        view = self.view
+        return [*(i for i, _ in view.selected), *view.resident] if view is not None else []
 
     @cached_property
     def waiting(self) -> list[int]:
         """Requests that this round left in the queue, in the native order it saw."""
-        if self._row < 0:
+        view = self.view
+        if view is None:
             return []
-        view = next(self.trace._reader.views(self._row, self._row + 1))
         taken = set(view.admitted)
         return [i for i in view.queue if i not in taken]
 
@@ -313,6 +347,12 @@ class PrefixTree:
 
     def _along(self, i: int, group: int) -> tuple[np.ndarray, np.ndarray]:
         """Boundaries and statuses along a request's prompt."""
+        known = self._ways.get((i, group))
+        if known is None:
+            known = self._ways[i, group] = self._gathered(i, group)
+        return known
+
+    def _gathered(self, i: int, group: int) -> tuple[np.ndarray, np.ndarray]:
         parts = []
         depth = 0
         for stream, n in self.trace.path_of(self._known(i)):
@@ -324,7 +364,7 @@ class PrefixTree:
 
     def _matched(self, i: int, group: int, usable: tuple[int, ...]) -> int:
         depths, status = self._along(i, group)
-        found = np.isin(status, usable) & (depths <= self._limit(i))
+        found = np.logical_or.reduce([status == code for code in usable]) & (depths <= self._limit(i))
         if is_state(self._boundaries.groups[group]):
             return int(depths[found].max(initial=0))
         whole = depths % self._boundaries.groups[group].block_size == 0

@@ -413,6 +413,7 @@ export function createTimeline(element, options = {}) {
   let chips = [];
   let mode = "empty";
   let animation = 0;
+  let goal = null; // where a moving view is going
   let area = null;
   let shownClasses = "";
   let extent = 0; // rounds that the longest of the runs shown together has
@@ -422,11 +423,14 @@ export function createTimeline(element, options = {}) {
   function layout() {
     const { width, height } = self;
     const w = Math.max(10, width - GUTTER - RIGHT);
-    const small = height < 210;
-    const strip = { x: GUTTER, y: height - STRIP - 8, w, h: STRIP };
-    const tokensH = clamp((height - STRIP - AXIS) * 0.22, small ? 22 : 34, 92);
+    // A short run in a low picture needs its rows more than an overview of what is in sight anyhow.
+    const bare = height < 300 && reach() * 24 <= w;
+    const strip = bare ? { x: GUTTER, y: 2 * height, w, h: 0 } : { x: GUTTER, y: height - STRIP - 8, w, h: STRIP };
+    const small = height < (bare ? 150 : 210);
+    const bottom = bare ? height - 10 : strip.y - 14;
+    const tokensH = clamp((height - strip.h - AXIS) * 0.22, small ? 22 : 34, 92);
     const marks = { x: GUTTER, y: AXIS, w, h: small ? 6 : 26 };
-    const tokens = { x: GUTTER, y: strip.y - 14 - tokensH, w, h: tokensH };
+    const tokens = { x: GUTTER, y: bottom - tokensH, w, h: tokensH };
     const top = marks.y + marks.h;
     const rows = { x: GUTTER, y: top, w, h: Math.max(20, tokens.y - 8 - top) };
     area = { strip, marks, tokens, rows };
@@ -441,8 +445,8 @@ export function createTimeline(element, options = {}) {
   const reach = () => Math.max(total(), extent);
   const full = () => [scale.to(1), scale.to(reach() + 1)];
   const snap = (x) => Math.round(x * self.scale) / self.scale;
-  const visible = () => [clamp(Math.floor(scale.from(view[0])), 1, Math.max(1, total())), clamp(Math.ceil(scale.from(view[1])) - 1, 1, Math.max(1, total()))];
-  const columnWidth = () => area.rows.w / Math.max(1e-9, scale.from(view[1]) - scale.from(view[0]));
+  const visible = ([a, b] = view) => [clamp(Math.floor(scale.from(a)), 1, Math.max(1, total())), clamp(Math.ceil(scale.from(b)) - 1, 1, Math.max(1, total()))];
+  const columnWidth = ([a, b] = view) => area.rows.w / Math.max(1e-9, scale.from(b) - scale.from(a));
 
   function limit([a, b]) {
     const [low, high] = full();
@@ -457,7 +461,7 @@ export function createTimeline(element, options = {}) {
     view = limit(next);
     self.invalidate();
     clearTimeout(wantTimer);
-    wantTimer = setTimeout(wantData, 50);
+    wantTimer = setTimeout(() => wantData(), 50);
     if (quiet) return;
     const range = () => ({ first: scale.from(view[0]), last: scale.from(view[1]) - 1 });
     options.onPan?.(range());
@@ -466,9 +470,10 @@ export function createTimeline(element, options = {}) {
   }
 
   function moveView(next, quiet) {
-    cancelAnimationFrame(animation);
+    halt();
     const target = limit(next);
-    if (stillness()) return applyView(target, quiet);
+    if (stillness() || !total()) return applyView(target, quiet);
+    goal = target;
     const from = [...view];
     const began = performance.now();
     const step = (now) => {
@@ -476,8 +481,20 @@ export function createTimeline(element, options = {}) {
       const e = 1 - (1 - k) ** 3;
       applyView([from[0] + (target[0] - from[0]) * e, from[1] + (target[1] - from[1]) * e], quiet);
       if (k < 1) animation = requestAnimationFrame(step);
+      else goal = null;
     };
     animation = requestAnimationFrame(step);
+  }
+
+  function halt() {
+    cancelAnimationFrame(animation);
+    goal = null;
+  }
+
+  // What comes next goes by where a moving view was to end.
+  function arrive() {
+    if (goal) view = goal;
+    halt();
   }
 
   function zoom(factor, x = area.rows.x + area.rows.w / 2) {
@@ -491,17 +508,22 @@ export function createTimeline(element, options = {}) {
     const right = scale.to(n + 1);
     if (left >= a && right <= b) return;
     const span = b - a;
-    moveView(left < a ? [left - span * 0.1, left + span * 0.9] : [right - span * 0.9, right + span * 0.1], true);
+    const target = limit(left < a ? [left - span * 0.1, left + span * 0.9] : [right - span * 0.9, right + span * 0.1]);
+    // What is far away is there at once; its data is asked for before the view has come to rest.
+    if (left < a - span || right > b + span) (halt(), applyView(target, true));
+    else moveView(target, true);
+    wantData(target);
   }
 
   // -- data
 
-  function wantData() {
+  function wantData(range = view) {
     if (!overview || !total()) return;
-    const [a, b] = visible();
-    const fine = columnWidth() >= CELL_PX;
-    const served = windows.some((w) => w.first <= a && w.last >= b && (fine ? w.mode === "cells" : columnWidth() * w.level.bin <= 2.9));
-    const plain = !fine && columnWidth() * overview.levels[0].bin <= 2.9;
+    const [a, b] = visible(range);
+    const width = columnWidth(range);
+    const fine = width >= CELL_PX;
+    const served = windows.some((w) => w.first <= a && w.last >= b && (fine ? w.mode === "cells" : width * w.level.bin <= 2.9));
+    const plain = !fine && width * overview.levels[0].bin <= 2.9;
     if (served || plain) return;
     const margin = fine ? clamp(b - a, 24, Math.max(24, Math.floor((2040 - (b - a)) / 2))) : Math.floor((b - a) / 2);
     const first = Math.max(1, a - margin);
@@ -930,6 +952,7 @@ export function createTimeline(element, options = {}) {
   function drawStrip(ctx) {
     const { strip } = area;
     const { paint } = self;
+    if (!strip.h) return;
     ctx.fillStyle = paint.sunken;
     ctx.fillRect(strip.x, strip.y, strip.w, strip.h);
     if (!overview?.levels.length) return;
@@ -967,6 +990,7 @@ export function createTimeline(element, options = {}) {
   function drawBrush(ctx) {
     const { strip } = area;
     const { paint } = self;
+    if (!strip.h) return;
     const left = stripX(view[0]);
     const right = Math.max(left + 5, stripX(view[1]));
     ctx.fillStyle = paint.theme === "dark" ? "rgba(10,11,13,.58)" : "rgba(251,251,250,.62)";
@@ -1293,7 +1317,7 @@ export function createTimeline(element, options = {}) {
     const [x, y] = self.at(event);
     self.stage.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, [x, y]);
-    cancelAnimationFrame(animation);
+    halt();
     if (pointers.size === 2) {
       const [p, q] = [...pointers.values()];
       drag = { what: "pinch", apart: Math.abs(p[0] - q[0]), view: [...view] };
@@ -1336,7 +1360,7 @@ export function createTimeline(element, options = {}) {
         }
       } else if (drag.what === "brush") {
         const by = stripU(x) - stripU(drag.x);
-        if (Math.abs(x - drag.x) > 2) (cancelAnimationFrame(animation), applyView([drag.view[0] + by, drag.view[1] + by]));
+        if (Math.abs(x - drag.x) > 2) (halt(), applyView([drag.view[0] + by, drag.view[1] + by]));
       } else if (drag.what === "edge") {
         const next = [...view];
         next[drag.side] = clamp(stripU(x), ...full());
@@ -1380,7 +1404,7 @@ export function createTimeline(element, options = {}) {
     // Without focus the wheel scrolls the page.
     if (!sideways && !event.ctrlKey && !event.metaKey && !self.focused) return;
     event.preventDefault();
-    cancelAnimationFrame(animation);
+    halt();
     const unit = event.deltaMode === 1 ? 16 : 1;
     if (sideways) {
       const by = (((event.deltaX || event.deltaY) * unit) / area.rows.w) * (view[1] - view[0]);
@@ -1404,14 +1428,15 @@ export function createTimeline(element, options = {}) {
   self.resized = () => {
     layout();
     clearTimeout(wantTimer);
-    wantTimer = setTimeout(wantData, 50);
+    wantTimer = setTimeout(() => wantData(), 50);
   };
   self.start();
 
   return {
     element: self.root,
     setOverview(o) {
-      const before = total();
+      arrive();
+      const before = overview?.num_rounds ?? 0; // a window may know of more
       const following = overview && scale.from(view[1]) >= before + 0.5;
       const visibleSpan = scale.from(view[1]) - scale.from(view[0]);
       const wholeRun = overview && visibleSpan >= before - 0.5;
@@ -1461,6 +1486,11 @@ export function createTimeline(element, options = {}) {
       applyView([scale.to(a), scale.to(b)], true);
     },
     describe,
+    // Whether the round is in what was painted last, in cells or, zoomed out, in bins.
+    covers(n) {
+      const [a, b] = visible();
+      return a <= n && n <= b && cursor === n && (columnWidth() < CELL_PX || mode === "cells");
+    },
     inspect(x, y) {
       self.flush();
       return inspect(x, y);
