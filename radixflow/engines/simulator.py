@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,15 +75,21 @@ class Simulator:
 
     def run(self) -> Outcome:
         """Until every request has finished, the run stalls, or the user interrupts it."""
+        turns = self.turns()
         try:
-            end = self._loop()
+            while True:
+                next(turns)
+        except StopIteration as stopped:
+            end = stopped.value
         except KeyboardInterrupt:
             end = "interrupted"
         return Outcome(end, self._outputs)
 
-    def _loop(self) -> str:
+    def turns(self) -> Generator[None, None, str]:
+        """The run, one call of the scheduler or one answer of the worker after another; returns how it ended."""
         scheduler, clock = self._scheduler, self._clock
         while True:
+            yield
             self._deliver()
             if scheduler.has_requests() and len(self._in_flight) < self._depth and not self._circling:
                 output = scheduler.schedule()
@@ -134,9 +140,13 @@ class Simulator:
 
     def _deliver(self) -> None:
         for spec in self._arrivals.take(self._clock.now, self._rounds):
-            request = self._make_request(spec)
-            self._live[spec.id] = request
-            self._scheduler.add_request(request)
+            self.add(spec)
+
+    def add(self, spec: WorkloadRequest) -> None:
+        """The request arrives now."""
+        request = self._make_request(spec)
+        self._live[spec.id] = request
+        self._scheduler.add_request(request)
 
     def _make_request(self, spec: WorkloadRequest) -> Request:
         params = self._params.get(spec.output_tokens)
