@@ -22,6 +22,7 @@ _PUBLIC = {
     "summarize": "radixflow.analysis",
     "figures": "radixflow.figures",
     "player": "radixflow.widgets",
+    "knobs": "radixflow.widgets.knobs",
     "load_workload": "radixflow.workloads",
     "RadixFlowScheduler": "radixflow.scheduling",
 }

@@ -87,6 +87,7 @@ def watch(
     *,
     trace: str | None = None,
     probe: int = 1,
+    eviction: str = "lru",
     before: Callable[[Any], Any] = lambda scheduler: None,
     after: Callable[[Any, dict[str, int], Any], None] = lambda scheduler, batch, seen: None,
     prepare: Callable[[Any], None] = lambda scheduler: None,
@@ -99,7 +100,7 @@ def watch(
     scheduler = build_scheduler(
         options,
         plain_groups(options.state_groups),
-        Settings(get_policy(policy), trace=trace, probe=probe),
+        Settings(get_policy(policy), trace=trace, probe=probe, eviction=eviction),
         max_model_len=longest_sequence(workload),
         clock=clock,
         open_recorder=recorder_for(workload, clock),

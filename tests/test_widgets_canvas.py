@@ -51,9 +51,7 @@ def opened(records):
 @pytest.fixture
 def page(browser):
     """An empty page under a strict content-security policy; its console must stay empty."""
-    page = browser.new_page(
-        viewport={"width": 1200, "height": 900}, device_scale_factor=2, reduced_motion="reduce"
-    )
+    page = browser.new_page(viewport={"width": 1200, "height": 900}, device_scale_factor=2, reduced_motion="reduce")
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
@@ -95,9 +93,7 @@ def show(page, trace, height=420, window=True):
 
 def expected(window):
     rounds = {n: [] for n in range(window["first"], window["last"] + 1)}
-    for row, first, span, kind, request, tokens in (
-        windows.unpack(window["cells"], "<i4").reshape(-1, 6).tolist()
-    ):
+    for row, first, span, kind, request, tokens in windows.unpack(window["cells"], "<i4").reshape(-1, 6).tolist():
         who = window["requests"][request]["id"] if request >= 0 else None
         for n in range(first, first + span):
             rounds[n].append({"row": row, "kind": window["kinds"][kind], "request": who, "tokens": tokens})
@@ -146,9 +142,7 @@ def test_each_drawn_cell_lies_where_it_is_read_back_and_has_its_requests_colour(
                 "([n, row]) => { const p = timeline.place(n, row); return pixel(p.x, p.y - 6); }",
                 [int(n), cell["row"]],
             )
-            ground = palette.visit(
-                colours[cell["request"]], cell["tokens"], 4096, palette.THEMES["light"]["panel"]
-            )
+            ground = palette.visit(colours[cell["request"]], cell["tokens"], 4096, palette.THEMES["light"]["panel"])
             wanted = [int(ground[k : k + 2], 16) for k in (1, 3, 5)]
             assert max(abs(a - b) for a, b in zip(pixel, wanted, strict=True)) <= 2, (n, cell)
 
@@ -162,9 +156,7 @@ def test_a_zoomed_window_of_a_long_run_equals_the_trace_cell_by_cell(page):
     assert drawn["mode"] == "cells"
     wanted = expected(data["window"])
     assert drawn["view"] == {"first": 201, "last": 320}
-    assert {n: r["cells"] for n, r in drawn["rounds"].items()} == {
-        str(n): wanted[str(n)] for n in range(201, 321)
-    }
+    assert {n: r["cells"] for n, r in drawn["rounds"].items()} == {str(n): wanted[str(n)] for n in range(201, 321)}
 
 
 def test_keys_move_the_cursor_zoom_select_and_play(page):
@@ -180,10 +172,7 @@ def test_keys_move_the_cursor_zoom_select_and_play(page):
     assert after("ArrowRight")["cursor"] == 6
     assert after("ArrowLeft")["cursor"] == 5
     assert after("Home")["cursor"] == 1
-    assert (
-        "Round 1 of 6: 1 of 4 rows, 1,024 of 4,096 tokens, 3 avoidable"
-        in page.locator("[aria-live]").text_content()
-    )
+    assert "Round 1 of 6: 1 of 4 rows, 1,024 of 4,096 tokens, 3 avoidable" in page.locator("[aria-live]").text_content()
     assert "scan stopped at A1: blocked" in page.locator("[aria-live]").text_content()
     assert after("b")["cursor"] == 2
     after("Home")
@@ -267,9 +256,7 @@ def test_a_run_of_100_000_rounds_draws_from_its_overview_and_asks_for_what_it_ne
     drawn = shown(page)
     assert drawn["mode"] == "bins"
     assert drawn["view"] == {"first": 1, "last": total}
-    bin = page.evaluate(
-        "(() => { const p = timeline.place(50000, 0); return timeline.inspect(p.x, p.y).bin; })()"
-    )
+    bin = page.evaluate("(() => { const p = timeline.place(50000, 0); return timeline.inspect(p.x, p.y).bin; })()")
     assert bin["first"] <= 50_000 <= bin["last"]
     assert bin["rows"] == 1
     assert bin["idle"] == 63

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from figures_traces import figure1, write
+from figures_traces import figure1, stream, write
 
 import radixflow as rf
 from radixflow.figures import windows
@@ -16,10 +18,10 @@ def traces(tmp_path_factory):
     return [rf.open_trace(write(folder / f"{policy}.rft.jsonl", figure1(policy))) for policy in policies]
 
 
-def test_it_begins_with_the_first_rounds_of_the_first_run(traces):
+def test_it_begins_with_the_first_rounds_of_each_run(traces):
     player = rf.player(*traces)
     assert player.label == ["radix", "radixflow+noadmit"] and len(player.overview) == 2
-    assert player.window["run"] == 0 and player.window["first"] == 1
+    assert [(w["run"], w["first"]) for w in player.window] == [(0, 1), (1, 1)]
     assert player.round == 1 and player.selected is None
 
 
@@ -53,3 +55,24 @@ def test_where_no_widget_runs_there_is_a_picture(traces):
 def test_a_player_of_nothing_says_what_it_wants():
     with pytest.raises(ValueError, match="needs a trace"):
         rf.player()
+
+
+def test_other_runs_can_take_the_place_of_those_on_show(traces):
+    player = rf.player(traces[0])
+    player.round, player.selected = 6, "A1"
+    player.wanted_tree = {"run": 0, "round": 6}
+    player.show(traces[1])
+    assert player.overview[0]["trace"] == traces[1].id and player.traces == (traces[1],)
+    assert player.round == traces[1].num_rounds < 6 and player.selected == "A1"
+    with pytest.raises(ValueError, match="2 traces given, expected 1"):
+        player.show(*traces)
+
+
+def test_what_travels_is_bounded_by_the_window_not_by_the_run(tmp_path):
+    sent = []
+    for rounds in (400, 4000):
+        trace = rf.open_trace(write(tmp_path / f"{rounds}.rft.jsonl", stream(rounds)))
+        player = rf.player(trace)
+        assert player.window[0]["last"] < rounds
+        sent.append(len(json.dumps(player.get_state(["overview", "window", "tree"]))))
+    assert sent[1] < 3 * sent[0] < 900_000, sent  # ten times the rounds

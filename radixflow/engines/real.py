@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import UNSET
 
 from radixflow.engines.tiny import MAX_POSITION_EMBEDDINGS, is_tiny, list_tiny_models, tiny_model_path
+from radixflow.scheduling.eviction import get_eviction
 from radixflow.scheduling.policies import get_policy
 from radixflow.scheduling.settings import Settings
 from radixflow.workloads import EngineOptions, Workload
@@ -62,6 +63,7 @@ def run_real(
     trace_path: str | Path | None = None,
     options: Mapping[str, Any] | EngineOptions | None = None,
     probe: int = 1,
+    eviction: str = "lru",
     include_tokens: bool = False,
     seed: int = 0,
     max_model_len: int | None = None,
@@ -76,6 +78,7 @@ def run_real(
 
     model: a tiny model's name (`tiny-nemotron-h` where None), a folder, or a hub id.
     trace_path: None records nothing.
+    eviction: `lru` (vLLM's own) or `rr` (rotating tails).
     options: laid over the workload's own; `num_blocks` and `block_size` only where somebody states them.
     max_model_len: tokens; by default what the longest request needs.
     engine_args: further arguments of vLLM's `EngineArgs`, which win over all others.
@@ -95,6 +98,7 @@ def run_real(
         include_tokens=include_tokens,
         workload=workload.name,
         model=model,
+        eviction=get_eviction(eviction),
     )
     length = max_model_len or max(MIN_MODEL_LEN, _longest(workload))
     begin = time.monotonic()

@@ -11,6 +11,7 @@ from typing import Any
 from radixflow.engines.cost import LinearCost, RoundCost
 from radixflow.engines.groups import CacheGroup, plain_groups
 from radixflow.engines.profiles import get_profile
+from radixflow.scheduling.eviction import get_eviction
 from radixflow.scheduling.policies import get_policy
 from radixflow.scheduling.settings import Settings
 from radixflow.scheduling.versions import installed_vllm
@@ -43,6 +44,7 @@ def run(
     trace: str | Path | None = None,
     cost: RoundCost | None = None,
     probe: int = 1,
+    eviction: str = "lru",
     include_tokens: bool = False,
     tokenizer: str | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -54,6 +56,7 @@ def run(
     engine: `sim` (vLLM's real scheduler, a modelled worker, virtual time) or `vllm` (the real engine).
     model: a profile's name for `sim`; a tiny built-in, a folder or a hub id for `vllm`.
     trace: where to write; a temporary file by default.
+    eviction: which free blocks give up their prefixes, `lru` (vLLM's own) or `rr` (rotating tails).
     options: `EngineOptions` by name, laid over the workload's own (`max_num_seqs=8`, ...).
 
     Raises WorkloadError or ValueError with one line that says what, where and what was expected.
@@ -66,6 +69,7 @@ def run(
         trace=trace,
         cost=cost,
         probe=probe,
+        eviction=eviction,
         include_tokens=include_tokens,
         tokenizer=tokenizer,
         progress=progress,
@@ -83,6 +87,7 @@ def run_workload(
     trace: str | Path | None = None,
     cost: RoundCost | None = None,
     probe: int = 1,
+    eviction: str = "lru",
     include_tokens: bool = False,
     tokenizer: str | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -100,13 +105,14 @@ def run_workload(
         include_tokens=include_tokens,
         workload=workload.name,
         model=model,
+        eviction=get_eviction(eviction),
     )
     if engine == "vllm":
         from radixflow.engines.real import run_real
 
         real = run_real(
             workload, policy=policy, model=model, trace_path=path, options=options, probe=probe,
-            include_tokens=include_tokens, progress=progress,
+            eviction=eviction, include_tokens=include_tokens, progress=progress,
         )  # fmt: skip
         return Run(path, real.end, real.outputs, real.notes)
     if engine != "sim":

@@ -24,14 +24,19 @@ def simulate(
     settings: Settings,
     cost: RoundCost,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    max_model_len: int | None = None,
 ) -> Outcome:
-    """Run to the end and close the trace, whatever happens. `options` are resolved."""
+    """Run to the end and close the trace, whatever happens. `options` are resolved.
+
+    max_model_len: tokens; by default what the workload's longest sequence takes.
+    """
     clock = VirtualClock()
     scheduler = build_scheduler(
         options,
         groups,
         settings,
-        max_model_len=longest_sequence(workload),
+        max_model_len=max_model_len or longest_sequence(workload),
         clock=clock,
         open_recorder=recorder_for(workload, clock),
     )

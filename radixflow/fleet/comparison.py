@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from radixflow.engines.replicas import run_replicas
-from radixflow.engines.run import simulated_engine
-from radixflow.engines.tally import Tally
-from radixflow.fleet.routers import Matched, Random, Ready, RoundRobin
-from radixflow.scheduling.policies import get_policy
+from radixflow.fleet.routers import ROUTINGS
 from radixflow.workloads import Workload
 
-ROUTINGS = {"round-robin": RoundRobin, "random": Random, "matched": Matched, "ready": Ready}
-"""By name; `ready` is `radixflow.index.rank`, `matched` the same by h^, and the other two know of no cache."""
+if TYPE_CHECKING:
+    from radixflow.engines.tally import Tally
 
 Working = Callable[[str], AbstractContextManager[Callable[[int, int], None] | None]]
 
@@ -36,6 +32,10 @@ def compare_routings(
     Simulated, in virtual time (docs/simulator.md). ValueError for an unknown routing, fewer than one replica, or a
     workload whose requests come after rounds.
     """
+    from radixflow.engines.replicas import run_replicas
+    from radixflow.engines.run import simulated_engine
+    from radixflow.scheduling.policies import get_policy
+
     unknown = [name for name in routings if name not in ROUTINGS]
     if unknown:
         raise ValueError(f"routing {unknown[0]!r}: unknown, expected one of {', '.join(ROUTINGS)}")

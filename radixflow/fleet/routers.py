@@ -6,13 +6,14 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from radixflow.engines.block_hashes import BlockHasher
-from radixflow.engines.groups import CacheGroup
-from radixflow.engines.replicas import Replica, event_name
 from radixflow.index import CacheLayout, Match, Namespace, PrefixIndex, Scope
 from radixflow.workloads import EngineOptions, Workload, WorkloadRequest
+
+if TYPE_CHECKING:
+    from radixflow.engines.groups import CacheGroup
+    from radixflow.engines.replicas import Replica
 
 
 class RoundRobin:
@@ -47,6 +48,10 @@ class Indexed:
     counts: Callable[[Match], int]
 
     def __init__(self, workload: Workload, options: EngineOptions, groups: list[CacheGroup], replicas: int) -> None:
+        from radixflow.engines.block_hashes import BlockHasher
+        from radixflow.engines.replicas import event_name
+
+        self._event_name = event_name
         self._index = PrefixIndex()
         self._index.declare("model", CacheLayout(int(options.block_size), tuple(g.components for g in groups)))
         for number in range(replicas):
@@ -75,7 +80,7 @@ class Indexed:
         hashes = self._hasher(made)
         for parent, own in zip([None, *hashes], hashes, strict=False):
             self._parents[own] = parent
-            self._keys[event_name(own)] = own
+            self._keys[self._event_name(own)] = own
         return hashes[: (made.num_tokens - 1) // self._block], made.num_tokens
 
     def watch(self, replica: Replica) -> None:
@@ -127,3 +132,12 @@ class _Hashed:
         self._all_token_ids = prompt
         self.num_tokens = self.num_prompt_tokens = len(prompt)
         self.block_hashes: list[bytes] = []
+
+
+ROUTINGS: dict[str, type[RoundRobin] | type[Indexed]] = {
+    "round-robin": RoundRobin,
+    "random": Random,
+    "matched": Matched,
+    "ready": Ready,
+}
+"""By name; `ready` is `radixflow.index.rank`, `matched` the same by h^, and the other two know of no cache."""

@@ -1,4 +1,4 @@
-"""What a scheduler is told: policy, trace file, probe. From vLLM's configuration or the environment."""
+"""What a scheduler is told: policy, eviction, trace file, probe. From vLLM's configuration or the environment."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from radixflow.scheduling.eviction import get_eviction
 from radixflow.scheduling.policies import Policy, get_policy
 
 ENVIRONMENT = {
     "policy": "RADIXFLOW_POLICY",
+    "eviction": "RADIXFLOW_EVICTION",
     "trace": "RADIXFLOW_TRACE",
     "probe": "RADIXFLOW_PROBE",
     "max_bytes": "RADIXFLOW_TRACE_MAX_BYTES",
@@ -43,6 +45,8 @@ class Settings:
     include_tokens: bool = False
     workload: str | None = None
     model: str | None = None
+    eviction: str = "lru"
+    """`lru` (vLLM's own) or `rr` (rotating tails)."""
 
 
 def read_settings(additional_config: Any, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -71,6 +75,8 @@ def read_settings(additional_config: Any, environ: Mapping[str, str] = os.enviro
 
 
 def _parse(name: str, value: Any, where: str) -> Any:
+    if name == "eviction":
+        return get_eviction(str(value))
     if name in ("trace", "workload", "model"):
         return str(value)
     if name == "include_tokens":

@@ -18,6 +18,10 @@ from radixflow.figures.palette import Colours
 CANVAS = Path(__file__).with_name("canvas.mjs")
 FIRST_WINDOW = 200
 """Rounds that travel at once when the widget is made."""
+_RUN_HEIGHT, _TREE_HEIGHT = 190, 320
+"""Pixels for each run, and for the tree with the buttons."""
+STILL_ROUNDS = 160
+"""Rounds in the static picture: as many as are drawn cell by cell."""
 
 
 class Player(anywidget.AnyWidget):
@@ -31,28 +35,51 @@ class Player(anywidget.AnyWidget):
 
     overview = traitlets.List().tag(sync=True)
     label = traitlets.List().tag(sync=True)
-    window = traitlets.Dict().tag(sync=True)
+    window = traitlets.Union([traitlets.Dict(), traitlets.List()]).tag(sync=True)
     tree = traitlets.Dict().tag(sync=True)
     round = traitlets.Int(1).tag(sync=True)
     selected = traitlets.Unicode(None, allow_none=True).tag(sync=True)
     theme = traitlets.Enum(["auto", "light", "dark"], "auto").tag(sync=True)
     playing = traitlets.Bool(False).tag(sync=True)
-    height = traitlets.Int(560).tag(sync=True)
+    height = traitlets.Int().tag(sync=True)
     wanted = traitlets.Dict(allow_none=True).tag(sync=True)
     wanted_tree = traitlets.Dict(allow_none=True).tag(sync=True)
 
     def __init__(self, *traces: Any, labels: list[str] | None = None, **traits: Any) -> None:
         if not traces:
             raise ValueError("player() needs a trace: rf.player(rf.run('figure1'))")
+        if labels is None:
+            labels = [trace.header.policy for trace in traces]
+        height = _TREE_HEIGHT + _RUN_HEIGHT * len(traces)
+        super().__init__(label=labels, **{"height": height} | traits, **self._drawn(traces))
+
+    @property
+    def traces(self) -> tuple[Any, ...]:
+        """The runs on show, from top to bottom."""
+        return self._traces
+
+    def show(self, *traces: Any) -> None:
+        """Put other runs in the place of those on show, as many as there were; the cursor stays where it can."""
+        if len(traces) != len(self._traces):
+            raise ValueError(f"show: {len(traces)} traces given, expected {len(self._traces)}, as the player was made")
+        drawn = self._drawn(traces)
+        if self.selected is not None and not any(self.selected in trace.ids for trace in traces):
+            drawn["selected"] = None
+        with self.hold_sync():
+            self.wanted = self.wanted_tree = None
+            for name, value in drawn.items():
+                setattr(self, name, value)
+            self.round = self.round  # validated against the new runs
+
+    def _drawn(self, traces: tuple[Any, ...]) -> dict[str, Any]:
+        """What the page gets of these runs at first."""
         self._traces = traces
         self._colours = Colours.of(*traces)
-        super().__init__(
-            overview=[windows.overview(trace) for trace in traces],
-            label=labels or [trace.header.policy for trace in traces],
-            window=self._window(0, 1, FIRST_WINDOW),
-            tree=icicle.layout(traces[0], 1, self._colours),
-            **traits,
-        )
+        return {
+            "overview": [windows.overview(trace) for trace in traces],
+            "window": [self._window(run, 1, FIRST_WINDOW) for run in range(len(traces))],
+            "tree": icicle.layout(traces[0], 1, self._colours),
+        }
 
     def _window(self, run: int, first: int, last: int) -> dict[str, Any]:
         return {"run": run, **windows.window(self._traces[run], first, last, self._colours)}
@@ -76,14 +103,22 @@ class Player(anywidget.AnyWidget):
         longest = max(trace.num_rounds for trace in self._traces)
         return min(max(1, proposal["value"]), max(1, longest))
 
+    def still(self) -> bytes:
+        """The runs as a PNG, for readers who can't run the widget."""
+        first, *others = self._traces
+        last = min(STILL_ROUNDS, max(trace.num_rounds for trace in self._traces))
+        figure = compare(first, *others, last=last) if others else timeline(first, last=last)
+        return figure.render("png")
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget, and a static figure for readers that can't run it."""
-        bundle: Any = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        first, *others = self._traces
-        figure = compare(first, *others) if others else timeline(first)
-        still = figure._repr_mimebundle_()
-        return {"image/png": still["image/png"], **(data or {})}, metadata
+        return with_still(super()._repr_mimebundle_(**kwargs), self.still())
+
+
+def with_still(bundle: Any, picture: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A widget's mime bundle with a PNG beside it."""
+    data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+    return {"image/png": picture, **(data or {})}, metadata
 
 
 def player(*traces: Any, labels: list[str] | None = None, **traits: Any) -> Player:

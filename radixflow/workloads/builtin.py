@@ -7,11 +7,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from radixflow.workloads.agents import agents
 from radixflow.workloads.arguments import call_with
 from radixflow.workloads.errors import WorkloadError
 from radixflow.workloads.format import read_workload
 from radixflow.workloads.four_branch import four_branch
 from radixflow.workloads.generated import bursty, chat, decode_heavy, priority_mix
+from radixflow.workloads.paper import paper
 from radixflow.workloads.workload import Workload
 
 SUFFIX = ".workload.jsonl"
@@ -22,6 +24,8 @@ BUILDERS: dict[str, Callable[..., Workload]] = {
     "bursty": bursty,
     "decode-heavy": decode_heavy,
     "priority-mix": priority_mix,
+    "agents": agents,
+    "paper": paper,
 }
 """Made by rule, with options; the other built-in workloads are files of this package."""
 

@@ -7,6 +7,7 @@ hash is remembered with the request that published it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from vllm.v1.core.block_pool import BlockPool
@@ -24,7 +25,7 @@ class CacheWatch:
     def __init__(self, manager: KVCacheManager, index: Callable[[str], int], told: Callable[..., None]) -> None:
         """`index` numbers a request; `told` runs one of our methods and keeps its faults from vLLM."""
         pool = manager.block_pool
-        pool.__class__ = _WatchedBlockPool
+        pool.__class__ = _watched(type(pool))
         pool.watch = self  # type: ignore[attr-defined]
         self._pool = pool
         self._index = index
@@ -142,6 +143,12 @@ class CacheWatch:
         )
         self._published, self._evicted, self._events, self._cleared = [], [], [], False
         return record
+
+
+@cache
+def _watched(pool: type[BlockPool]) -> type[BlockPool]:
+    """The pool's class, vLLM's own or the one that rotates tails, with the watch over it."""
+    return type(f"Watched{pool.__name__}", (_WatchedBlockPool, pool), {})
 
 
 class _WatchedBlockPool(BlockPool):

@@ -53,6 +53,7 @@ def describe_config(scheduler: _Seams, settings: Settings) -> Config:
         kv_cache_events=scheduler.enable_kv_cache_events,
         admission_deadline_ns=admission.deadline_ns if admission else None,
         probe=settings.probe,
+        eviction="rr" if scheduler.eviction is not None else "lru",
     )
 
 

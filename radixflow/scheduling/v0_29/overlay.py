@@ -25,6 +25,7 @@ from vllm.v1.core.single_type_kv_cache_manager import MambaManager
 from vllm.v1.request import Request
 
 from radixflow.scheduling.v0_29.check import Budget, Hit, NativeCheck, Verdict
+from radixflow.scheduling.v0_29.eviction import RotatingBlockPool
 from radixflow.scheduling.v0_29.refusals import Refusals
 
 
@@ -105,7 +106,13 @@ class Overlay:
 
     def _walk_free_list(self) -> Iterator[KVCacheBlock]:
         """Free blocks in the order in which `BlockPool.get_new_blocks` would take them."""
-        queue = self._manager.block_pool.free_block_queue
+        pool = self._manager.block_pool
+        if isinstance(pool, RotatingBlockPool):
+            for block in pool.eviction_order(self._pool.is_pinned):
+                if not self._pool.is_pinned(block):
+                    yield block
+            return
+        queue = pool.free_block_queue
         block = queue.fake_free_list_head.next_free_block
         while block is not None and block is not queue.fake_free_list_tail:
             if not self._pool.is_pinned(block):

@@ -30,6 +30,7 @@ from radixflow.scheduling.recorder import Recorder
 from radixflow.scheduling.settings import Settings, read_settings
 from radixflow.scheduling.v0_29.check import Budget, Hit, NativeCheck
 from radixflow.scheduling.v0_29.describe import open_recorder
+from radixflow.scheduling.v0_29.eviction import RotatingBlockPool, rotate_tails
 from radixflow.scheduling.v0_29.observer import Observer
 from radixflow.scheduling.v0_29.traversal import Traversal
 
@@ -74,6 +75,9 @@ class _Seams(RadixFlowScheduler):
         # A connector's remote hits can supersede the local ones that the decision would rest on.
         if policy.traversal and self.check.state_managers and self.connector is None:
             self.traversal = Traversal(self, fragmentation=policy.fragmentation)
+        self.eviction: RotatingBlockPool | None = None
+        if settings.eviction == "rr" and self.kv_cache_manager.enable_caching:
+            self.eviction = rotate_tails(self.kv_cache_manager, self.fault)
         self.observer: Observer | None = None
         if settings.trace is not None:
             self.observer = Observer(self, recorder(self, settings), settings.probe)
@@ -102,6 +106,8 @@ class _Seams(RadixFlowScheduler):
         logger.exception("radixflow: %s failed (%s); going on with native, untraced scheduling", what, error)
         self._passing = None
         self.traversal = None
+        if self.eviction is not None:
+            self.eviction.rotation = None
         admission, self.admission = self.admission, None
         observer, self.observer = self.observer, None
         if observer is not None:

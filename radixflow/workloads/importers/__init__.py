@@ -9,6 +9,7 @@ from typing import Any
 from radixflow.workloads.arguments import call_with
 from radixflow.workloads.errors import WorkloadError
 from radixflow.workloads.format import read_workload
+from radixflow.workloads.importers.agent_sessions import import_agent_sessions
 from radixflow.workloads.importers.mooncake import import_mooncake
 from radixflow.workloads.importers.plain import import_plain
 from radixflow.workloads.importers.quality import import_quality
@@ -20,18 +21,20 @@ IMPORTERS: dict[str, Callable[..., Workload]] = {
     "workload": read_workload,
     "quality": import_quality,
     "mooncake": import_mooncake,
+    "agent-sessions": import_agent_sessions,
     "plain": import_plain,
 }
 """Kind of file -> function of (path, tokenizer) and the kind's options by keyword."""
 
 LOOKED_FOR = (
     'a workload\'s header ("kind": "workload"), QuALITY ("article" and "questions"), '
-    'Mooncake ("timestamp", "input_length" and "hash_ids"), or plain ("text", "prompt" or "token_ids")'
+    'Mooncake ("timestamp", "input_length" and "hash_ids"), agent sessions ("id", "block_size" and "requests"), '
+    'or plain ("text", "prompt" or "token_ids")'
 )
 
 
 def detect(path: str | Path) -> str:
-    """The kind of a file, `workload`, `quality`, `mooncake` or `plain`, by its first object.
+    """The kind of a file, `workload`, `quality`, `mooncake`, `agent-sessions` or `plain`, by its first object.
 
     Raises WorkloadError where nothing or more than one kind fits.
     """
@@ -49,6 +52,7 @@ def detect(path: str | Path) -> str:
         for kind, fits in (
             ("quality", {"article", "questions"} <= first.keys()),
             ("mooncake", {"timestamp", "input_length", "hash_ids"} <= first.keys()),
+            ("agent-sessions", {"id", "block_size", "requests"} <= first.keys()),
             ("plain", bool({"text", "prompt", "token_ids"} & first.keys())),
         )
         if fits

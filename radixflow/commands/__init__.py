@@ -1,0 +1,1 @@
+"""The commands of `radixflow`, a file for each thing people do: parse, call, print."""

@@ -1,0 +1,74 @@
+"""`dash`, `index`, `fleet`: beside running engines, and over several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from radixflow.commands.shared import Json, app, key_values
+
+
+@app.command()
+def dash(
+    traces: Annotated[list[Path] | None, typer.Argument(help="Traces; one still being written is followed.")] = None,
+    trace_dir: Annotated[Path | None, typer.Option(help="Offer every trace in this folder.")] = None,
+    host: Annotated[str, typer.Option(help="Another address than this machine's needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8050,
+    token: Annotated[str | None, typer.Option(envvar="RADIXFLOW_TOKEN", help="Who knows it may look.")] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a page on this machine.")] = True,
+) -> None:
+    """The dashboard: rounds, bubbles and the prefix tree, replayed and live."""
+    from radixflow.printing import working
+    from radixflow_dashboard import serve
+
+    serve(traces or [], trace_dir=trace_dir, host=host, port=port, token=token, browser=browser, reading=working)
+
+
+@app.command()
+def index(
+    engines: Annotated[
+        list[str], typer.Argument(help="NAME=tcp://HOST:PORT[,tcp://HOST:REPLAY_PORT], one for each engine.")
+    ],
+    model: Annotated[str, typer.Option(help="Their model: engines of one index hold interchangeable caches.")],
+    block_size: Annotated[int, typer.Option(min=1, help="Tokens a block, as the engine logs it at its start.")],
+    groups: Annotated[
+        str, typer.Option(help="Components of vLLM's cache groups, in order: kv,rec+conv,rec+conv.")
+    ] = "kv",
+    block_bytes: Annotated[int | None, typer.Option(min=1, help="Bytes of a block, for the metrics in bytes.")] = None,
+    host: Annotated[str, typer.Option(help="The metrics name tenants: think before you open them.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 9109,
+) -> None:
+    """One index over the prefix caches of several running engines, with its metrics."""
+    from radixflow.index.service import FollowedEngine, parse_layout, serve
+
+    followed = [FollowedEngine.parse(text) for text in engines]
+    serve(followed, model, parse_layout(block_size, groups), host=host, port=port, block_bytes=block_bytes)
+
+
+@app.command()
+def fleet(
+    workload: Annotated[str, typer.Argument(help="A built-in's name or a file, with arrivals by clock.")],
+    replicas: Annotated[int, typer.Option(min=1, help="Engines, each with the whole pool.")] = 2,
+    routing: Annotated[str, typer.Option(help="round-robin, random, matched, ready; several (a,b) or all.")] = "all",
+    policy: Annotated[str, typer.Option(help="How each engine schedules.")] = "radixflow",
+    model: Annotated[str | None, typer.Option(help="Profile of the engines.")] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--with", help="KEY=VALUE for the importer or builder: articles=3, seed=7.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Several simulated engines over one stream of requests: does routing by readiness pay?"""
+    from radixflow.fleet import ROUTINGS, compare_routings
+    from radixflow.printing import emit, quiet_engine, show_text, working
+    from radixflow.workloads import load_workload
+
+    names = list(ROUTINGS) if routing == "all" else [name.strip() for name in routing.split(",")]
+    loaded = load_workload(workload, **key_values(given or []))
+    with quiet_engine():
+        table = compare_routings(loaded, replicas, names, policy, model, working)
+    if json:
+        emit({"workload": loaded.name, "replicas": replicas, "routings": table.reset_index().to_dict("records")})
+    else:
+        show_text(table.round(4).T.to_string())

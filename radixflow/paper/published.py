@@ -1,0 +1,100 @@
+"""What the paper publishes (RadixFlow, arXiv 2610.18143: vLLM 0.29, one A800, eager, synchronous)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One model's row of the paper's Tables 1 and 2; pairs are (Radix, RadixFlow)."""
+
+    model: str
+    latency: tuple[float, float]
+    """Mean client latency, seconds."""
+    rounds: tuple[int, int]
+    """Over all six streams."""
+    reuse: tuple[float, float]
+    """Percent of prompt tokens."""
+    rows_per_round: tuple[float, float]
+    first_selected: tuple[float, float]
+    """Mean wait until first selected, seconds."""
+    agreement: float
+    """First tokens that are the same under both policies, percent."""
+    rate: float = 5.0
+    """Questions a second."""
+
+
+PUBLISHED = {
+    row.model: row
+    for row in (
+        Published(
+            "Qwen3.5-0.8B", (0.256, 0.232), (19_803, 17_610), (81.362, 81.366), (3.63, 4.10), (0.057, 0.049), 98.477
+        ),
+        Published(
+            "Qwen3.5-4B", (13.1, 10.0), (13_424, 10_146), (80.405, 80.431), (5.42, 7.31), (12.576, 9.273), 99.850
+        ),
+        Published(
+            "Qwen3.5-9B", (26.7, 24.8), (11_042, 7_444), (79.686, 79.696), (6.61, 10.02), (25.682, 23.255), 99.680
+        ),
+        Published(
+            "Qwen3.5-27B", (164, 159), (11_748, 6_529), (68.497, 68.508), (6.51, 12.11), (160.538, 153.314), 99.995
+        ),
+        Published(
+            "Nemotron-Nano-9B-v2",
+            (2.44, 2.15),
+            (14_338, 9_613),
+            (75.939, 75.950),
+            (2.91, 4.38),
+            (1.898, 1.582),
+            99.688,
+            rate=1.5,
+        ),
+        Published("Qwen3-8B", (16.4, 16.4), (9_223, 6_746), (85.243, 85.250), (4.28, 5.86), (15.817, 15.813), 99.441),
+    )
+}
+"""By profile name, in the order of the paper's tables; the last is the full-attention control."""
+
+CONTROL = "Qwen3-8B"
+RADIX, RADIXFLOW = "radix", "radixflow"
+
+FURTHER = (
+    ("Qwen3.5-27B", "rounds", "radix+flex", "radix", -1.6),
+    ("Nemotron-Nano-9B-v2", "rounds", "radix+flex", "radix", -27.0),
+    ("Nemotron-Nano-9B-v2", "rounds", "radixflow", "radix+flex", -8.0),
+    ("Qwen3-8B", "rounds", "radix+flex", "radix", 100 * (6_782 / 9_223 - 1)),
+    ("Qwen3.5-27B", "host_seconds", "radixflow", "radix", -3.8),
+    ("Qwen3.5-27B", "tokens_per_round", "radixflow", "radix", 80.0),
+    ("Qwen3.5-27B", "throughput", "radixflow", "radix", 3.0),
+    ("Qwen3.5-9B", "throughput", "radixflow", "radix", 4.0),
+    ("Qwen3.5-4B", "throughput", "radixflow", "radix", 4.2),
+    ("Qwen3.5-9B", "latency_p95", "radixflow", "radix", 100 * (70.6 / 73.3 - 1)),
+    ("Nemotron-Nano-9B-v2", "latency_p95", "radixflow", "radix", 100 * (13.3 / 15.8 - 1)),
+    ("Qwen3.5-27B", "latency", "radixflow+frag", "radixflow", -5.0),
+)
+"""Changes in percent that the text gives: model, metric, policy, compared with, percent."""
+
+TRAVERSAL_BY_STREAM = {"cold": -44.0, "mixed": -43.0, "reuse": -44.0}
+"""Rounds of `radixflow` against `radix+flex` on Qwen3.5-27B, percent."""
+
+
+def published_table() -> pd.DataFrame:
+    """Tidy: `model`, `policy` (radix, radixflow), and a column a published quantity.
+
+    `latency` and `first_selected` in seconds, `reuse` in percent.
+    """
+    return pd.DataFrame(
+        {
+            "model": row.model,
+            "policy": policy,
+            "latency": row.latency[k],
+            "rounds": row.rounds[k],
+            "reuse": row.reuse[k],
+            "rows_per_round": row.rows_per_round[k],
+            "first_selected": row.first_selected[k],
+        }
+        for row in PUBLISHED.values()
+        for k, policy in enumerate((RADIX, RADIXFLOW))
+    )
