@@ -23,6 +23,6 @@ else
 fi
 
 compile requirements/cpu.txt --override requirements/overrides.txt "${torch[@]}" \
-    --extra cpu --extra notebooks --extra paper --extra perfetto --extra dev "$@"
+    --extra cpu --extra notebooks --extra paper --extra perfetto --extra ray --extra dev "$@"
 # The same versions as in the full lock, so that both ways in show the same thing.
 compile requirements/viewer.txt --constraint requirements/cpu.txt "$@"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 import pytest
 from analysis_traces import header, written
 
@@ -83,6 +86,26 @@ def test_the_summary_counts_own_tokens_and_leaves_the_shared_beginning_out(small
     assert found.active == pytest.approx(2 / 4)  # rounds 3 to 5 begin at 4, 6 and 8 s and take one each
     assert found.in_range is False
     assert found.verdict.startswith("m >= n (n_a = 0.5, m = 132.0, n = 3): all trajectories fit")
+
+
+def test_the_command_prints_one_object_with_a_summary_a_trace(small, monkeypatch, capfd):
+    from radixflow.cli import main
+
+    for wish in (["--json"], []):
+        monkeypatch.setattr(sys, "argv", ["radixflow", "evictions", str(small.path), str(small.path), *wish])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        out = capfd.readouterr().out
+        if wish:
+            found = json.loads(out)["traces"]
+            assert [one["whole_misses"] for one in found] == [1, 1]
+            assert found[0]["evicted"][0] == {
+                "evictor_trajectory": "B0", "victim_trajectory": "A0", "blocks": 1, "times": 1,
+            }  # fmt: skip
+        else:
+            assert "measured.kept" in out
+            assert "all trajectories fit" in out
 
 
 def test_a_run_in_which_nobody_comes_back_has_no_theory(tmp_path):

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 LOCKS = {
     "viewer.txt": [],
-    "cpu.txt": ["cpu", "notebooks", "paper", "perfetto", "dev"],
+    "cpu.txt": ["cpu", "notebooks", "paper", "perfetto", "ray", "dev"],
 }
 
 

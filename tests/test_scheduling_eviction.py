@@ -75,7 +75,7 @@ def test_a_trajectory_in_use_is_never_cut_and_nothing_above_it_is():
     path(rotation, "c", parent="b")
     held = path(rotation, "d", parent="b")["d"]
     held.ref_cnt = 1
-    rotation.settle("d")
+    rotation.hold("d")
     assert taken(rotation, 9) == ["c0"]
     held.ref_cnt = 0
     rotation.settle("d")
@@ -87,7 +87,7 @@ def test_whoever_was_used_last_is_cut_last():
     first = path(rotation, "a")["a"]
     path(rotation, "b")
     first.ref_cnt = 1
-    rotation.settle("a")
+    rotation.hold("a")
     first.ref_cnt = 0
     rotation.settle("a")
     assert taken(rotation, 2) == ["b0", "a0"]
@@ -101,7 +101,7 @@ def test_a_copy_goes_before_anything_that_is_cached_once():
     rotation.settle("a")
     assert taken(rotation, 1) == ["a0"]  # `copy` still holds it
     again.ref_cnt = 1
-    rotation.settle("a")
+    rotation.hold("a")
     assert taken(rotation, 1) == ["a0"]
     assert taken(rotation, 9) == ["a0", "b0"]  # above a block in use nothing is cut
 

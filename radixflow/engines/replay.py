@@ -17,6 +17,7 @@ import numpy as np
 from radixflow.engines.arrivals import SECOND
 from radixflow.engines.cost import LinearCost
 from radixflow.engines.groups import CacheGroup
+from radixflow.scheduling.eviction import get_eviction
 from radixflow.scheduling.policies import get_policy
 from radixflow.scheduling.settings import Settings
 from radixflow.trace import TraceError
@@ -116,7 +117,13 @@ def replay(
         rebuilt.workload,
         changed(rebuilt.options, changes),
         rebuilt.groups,
-        Settings(get_policy(name), trace=str(trace), probe=probe, workload=rebuilt.workload.name),
+        Settings(
+            get_policy(name),
+            trace=str(trace),
+            probe=probe,
+            workload=rebuilt.workload.name,
+            eviction=get_eviction(rebuilt.header.config.eviction),
+        ),
         cost or rebuilt.cost,
         progress,
         max_model_len=max(rebuilt.header.config.max_model_len, _longest(rebuilt.workload)),

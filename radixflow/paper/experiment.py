@@ -124,12 +124,17 @@ def _computed(cells: list[Cell], jobs: int, ray: str | None) -> Iterator[tuple[C
 
     if ray is None:
         parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        yield from parallel(delayed(_compute)(cell) for cell in cells)
+        yield from _pairs(parallel(delayed(_compute)(cell) for cell in cells))
         return
     with _cluster(ray) as workers, Parallel(n_jobs=workers, batch_size=1) as parallel:
         # joblib's Ray backend answers a whole list at once: lists short enough that a killed run keeps most.
         for begin in range(0, len(cells), 4 * workers):
-            yield from parallel(delayed(_compute)(cell) for cell in cells[begin : begin + 4 * workers])
+            yield from _pairs(parallel(delayed(_compute)(cell) for cell in cells[begin : begin + 4 * workers]))
+
+
+def _pairs(computed: Any) -> Iterator[tuple[Cell, CellResult]]:
+    """joblib says that a result may be None; ours never is."""
+    return iter(computed)
 
 
 def _compute(cell: Cell) -> tuple[Cell, CellResult]:

@@ -17,7 +17,7 @@ SHOWN = ("latency", "rounds", "reuse", "rows_per_round", "first_selected")
 def results_page(tables: dict[str, pd.DataFrame], command: str = "") -> str:
     """The report of `write_report`'s tables; numbers only, no interpretation."""
     cells = tables["cells"]
-    models, seeds = cells["model"].nunique(), cells["seed"].nunique()
+    models, seeds = len(set(cells["model"])), len(set(cells["seed"]))
     parts = [
         "## Results",
         f"{len(cells)} cells: {models} models, {cells['policy'].nunique()} policies, "
@@ -126,8 +126,8 @@ def _ablation(table: pd.DataFrame) -> str:
     own = table[table["metric"] == "rounds"]
     parts = [part for part in ("admission", "traversal", "both", "fragmentation") if part in set(own["part"])]
     rows = []
-    for (model, stream), group in own.groupby(["model", "stream"], sort=False):
-        by_part = group.set_index("part")
+    for model, stream in dict.fromkeys(zip(own["model"], own["stream"], strict=True)):
+        by_part = own[(own["model"] == model) & (own["stream"] == stream)].set_index("part")
         cells = []
         for part in parts:
             if part not in by_part.index:

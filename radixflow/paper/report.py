@@ -28,7 +28,7 @@ def paper_tables(results: Iterable[CellResult]) -> dict[str, pd.DataFrame]:
     policies = list(dict.fromkeys(result.cell["policy"] for result in results))
     base = policies[0]
     metrics = metrics_table(results)
-    tails = metrics[["model", "policy", "latency_p50", "latency_p95", "latency_p99", "first_selected"]]
+    tails = metrics.filter(["model", "policy", "latency_p50", "latency_p95", "latency_p99", "first_selected"])
     return {
         "cells": results_table(results),
         "metrics": metrics,
@@ -93,13 +93,13 @@ def figure_runs(results: Iterable[CellResult]) -> pd.DataFrame:
     named = {"latency": "latency_mean", "first_selected": "first_selected_wait_mean", "questions": "requests"}
     return table.rename(columns=named).assign(
         reuse_rate=table["reuse"] / 100, host_seconds=table["host_ns"] / 1e9, wall_seconds=table["span"]
-    )[
+    ).filter(
         [
             *("model", "policy", "stream", "order", "seed", "requests", "rounds", "row_visits", "rows_per_round"),
             *("latency_mean", "latency_p50", "latency_p95", "latency_p99", "first_selected_wait_mean"),
             *("reuse_rate", "host_seconds", "wall_seconds"),
         ]
-    ]
+    )
 
 
 def write_report(

@@ -127,7 +127,7 @@ def _table(recorded: Trace, replayed: Trace, predicted: Trace) -> pd.DataFrame:
     table = pd.DataFrame(columns, index=list(METRICS), dtype=float)
     table["error"] = _share(table["replayed"], table["recorded"])
     table["change"] = _share(table["predicted"], table["replayed"])
-    return table[["recorded", "replayed", "error", "predicted", "change"]]
+    return table.filter(["recorded", "replayed", "error", "predicted", "change"])
 
 
 def _share(after: pd.Series, before: pd.Series) -> pd.Series:

@@ -70,14 +70,17 @@ class Rotation:
         self._tails: OrderedDict[Key, None] = OrderedDict()
         """Idle leaves, the next to be cut first."""
         self._doubled: dict[Key, None] = {}
-        """Nodes with a free block whose content another block holds as well."""
+        """Nodes at which two blocks of a group hold the same."""
 
     # -- what the block pool tells -------------------------------------------------------------------
 
     def add(self, key: Key, parent: Key | None, group: int, block: Any) -> None:
         """`block` holds the last tokens of prefix `key` in `group`; `parent` is the prefix before them."""
         node = self._node(key, parent)
-        node.copies.setdefault(group, []).append(block)
+        copies = node.copies.setdefault(group, [])
+        copies.append(block)
+        if len(copies) > 1:
+            self._doubled[key] = None
         self._tails.pop(key, None)
 
     def lend(self, key: Key, longer: Key, group: int, block: Any) -> None:
@@ -104,6 +107,8 @@ class Rotation:
                 if not copies:
                     del held[group]
         if node.copies:
+            if key in self._doubled and all(len(copies) < 2 for copies in node.copies.values()):
+                del self._doubled[key]
             self.settle(key)
             return
         del self._nodes[key]
@@ -111,16 +116,16 @@ class Rotation:
         self._doubled.pop(key, None)
         self._leave(node.parent)
 
+    def hold(self, key: Key) -> None:
+        """A block of `key` came into use."""
+        self._tails.pop(key, None)
+
     def settle(self, key: Key) -> None:
-        """A block of `key` came into use, or free: see whether it is the tail of an idle trajectory."""
+        """A block of `key` came free: see whether it is the tail of an idle trajectory."""
         node = self._nodes.get(key)
-        if node is None:
+        if node is None or key in self._children:
             return
-        if any(len(copies) > 1 for copies in node.copies.values()):
-            self._doubled[key] = None
-        else:
-            self._doubled.pop(key, None)
-        if key in self._children or any(map(_held, node.blocks())):
+        if any(map(_held, node.blocks())):
             self._tails.pop(key, None)
         elif not self._resumable(node):
             self._tails[key] = None

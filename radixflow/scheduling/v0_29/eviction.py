@@ -123,7 +123,7 @@ class RotatingBlockPool(BlockPool):
     def _insert_block_hash(
         self, block_hash_with_group_id: BlockHashWithGroupId, block: KVCacheBlock, num_tokens: int | None
     ) -> None:
-        known = block_hash_with_group_id in self._keys(block)
+        known = self.cached_block_hash_to_block.contain(block_hash_with_group_id, block.block_id)
         super()._insert_block_hash(block_hash_with_group_id, block, num_tokens)
         if not known:
             self._told(self._inserted, block_hash_with_group_id, block, num_tokens)
@@ -159,7 +159,13 @@ class RotatingBlockPool(BlockPool):
 
     def touch(self, blocks: Sequence[KVCacheBlock]) -> None:
         super().touch(blocks)
-        self._told(self._settle, blocks)
+        self._told(self._hold, blocks)
+
+    def _hold(self, blocks: Sequence[KVCacheBlock]) -> None:
+        assert self.rotation is not None
+        for block in blocks:
+            if block.ref_cnt == 1 and block.block_hash is not None:
+                self.rotation.hold(get_block_hash(block.block_hash))
 
     def free_blocks(self, ordered_blocks: Iterable[KVCacheBlock]) -> None:
         blocks = list(ordered_blocks)
@@ -169,7 +175,7 @@ class RotatingBlockPool(BlockPool):
     def _settle(self, blocks: Iterable[KVCacheBlock]) -> None:
         assert self.rotation is not None
         for block in blocks:
-            if block.block_hash is not None:
+            if block.ref_cnt == 0 and block.block_hash is not None:
                 self.rotation.settle(get_block_hash(block.block_hash))
 
     def evict_blocks(self, block_ids: set[int]) -> None:
