@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import dash_ag_grid
@@ -13,6 +12,7 @@ from radixflow.analysis.compare import Comparison, compare
 from radixflow.analysis.diverge import Divergence
 from radixflow.analysis.prose import counted, listed, seconds
 from radixflow.figures import charts
+from radixflow.figures.metric_rows import METRICS, metric_rows
 
 from .api import MAX_TRACES
 from .library import Library
@@ -27,44 +27,6 @@ _GRID_THEME = (
     "headerTextColor: 'var(--rf-text)', fontFamily: 'inherit', fontSize: 15, wrapperBorderRadius: 8})"
 )
 
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _mean(value: float) -> str:
-    return f"{value:,.2f}"
-
-
-def _share(value: float) -> str:
-    return f"{value:.1%}"
-
-
-METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "rounds": ("Rounds", _count),
-    "lower_bound_rounds": ("Lower bound of rounds", _count),
-    "stalled_rounds": ("Stalled rounds", _count),
-    "rows_per_round": ("Rows a round", _mean),
-    "empty_slots": ("Empty slots", _count),
-    "avoidable_slots": ("Avoidable slots", _count),
-    "blocked_visits": ("Blocked visits", _count),
-    "reuse_rate": ("Prompt tokens reused", _share),
-    "scheduled_tokens": ("Scheduled tokens", _count),
-    "recomputed_tokens": ("Recomputed tokens", _count),
-    "latency_mean": ("Latency, mean", seconds),
-    "latency_p50": ("Latency, median", seconds),
-    "latency_p95": ("Latency, 95th percentile", seconds),
-    "latency_p99": ("Latency, 99th percentile", seconds),
-    "first_selected_wait_mean": ("Wait until first selected, mean", seconds),
-    "first_selected_wait_p99": ("Wait until first selected, 99th percentile", seconds),
-    "host_seconds": ("Host time of all rounds", seconds),
-    "wall_seconds": ("Whole run", seconds),
-    "requests": ("Requests", _count),
-    "completed": ("Completed", _count),
-    "aborted": ("Aborted", _count),
-    "row_visits": ("Row visits", _count),
-}
-"""Key of `Comparison.metrics` -> words, and how its numbers are written."""
 
 SHORT = (
     "rounds",
@@ -169,31 +131,15 @@ def _table(found: Comparison, names: tuple[str, ...]) -> html.Div:
         *(html.Th(label, scope="col") for label in found.labels),
     ]
     rows = []
-    for name in names:
-        words, written = METRICS[name]
-        values = [found.metrics.at[name, label] if name in found.metrics.index else None for label in found.labels]
-        if all(value is None or value != value for value in values):
-            continue
-        if name in ("aborted", "stalled_rounds", "recomputed_tokens") and not any(values):
-            continue
-        cells = []
-        for k, value in enumerate(values):
-            if value is None or value != value:
-                cells.append(html.Td("-"))
-                continue
-            cell: list[Any] = [written(float(value))]
-            if k and value and values[0] and values[0] == values[0] and value != values[0]:
-                cell += [" ", html.Span(_change(float(value) / float(values[0])), className="change")]
-            cells.append(html.Td(cell))
-        rows.append(html.Tr([html.Th(words, scope="row"), *cells]))
+    for words, cells in metric_rows(found, names):
+        shown = [
+            html.Td([text, " ", html.Span(change, className="change")] if change else text) for text, change in cells
+        ]
+        rows.append(html.Tr([html.Th(words, scope="row"), *shown]))
     table = html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="metrics")
     return html.Div(
         table, className="table-scroll", tabIndex=0, role="region", **{"aria-label": "Metrics side by side"}
     )
-
-
-def _change(ratio: float) -> str:
-    return f"\u00d7 {ratio:,.2f}" if ratio < 10 else f"\u00d7 {ratio:,.0f}"
 
 
 def _identity(found: Comparison) -> list[Any]:

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from radixflow import figures
-from radixflow.figures import printed_comparison
+from radixflow.figures import printed_comparison, printed_table
 from radixflow.trace import TraceError
 
 from .api import BadQuestion, keys_of, number
@@ -26,13 +26,14 @@ TYPES = {
     "html": "text/html; charset=utf-8",
 }
 CHARTS: dict[str, Callable[..., Any]] = {
+    "metrics": printed_table.metrics,
     "rows": printed_comparison.rows_a_round,
     "slots": printed_comparison.slots_by_cause,
     "waits": printed_comparison.waits_of_causes,
     "latency": printed_comparison.latency,
     "cost": printed_comparison.cost,
 }
-"""The comparison's charts, drawn for print from the same tables."""
+"""The comparison's table and charts, drawn for print from the same numbers."""
 
 WHAT = ("timeline", "tree", *CHARTS, "replay")
 

@@ -78,6 +78,7 @@ def _downloads() -> html.Details:
     offers = [
         ("Timelines", "timeline", pictures),
         ("Prefix tree", "tree", pictures),
+        ("Metrics", "metrics", pictures),
         ("Rows a round", "rows", pictures),
         ("Slots by cause", "slots", pictures),
         ("Waits by cause", "waits", pictures),

@@ -20,7 +20,7 @@ from typing import Any
 from radixflow.analysis.waits import Ledger
 from radixflow.figures.palette import Colours
 from radixflow.trace import Trace, TraceError, open_trace, read_header
-from radixflow.trace.files import COMPRESSED, PLAIN, later_parts, part_path
+from radixflow.trace.files import COMPRESSED, PLAIN, later_parts, part_number, part_path
 from radixflow.trace.parts import Progress, existing
 from radixflow.trace.schema import Header
 
@@ -77,6 +77,11 @@ class Open:
     version: int = 0
     """Counts updates; what was derived from an older version is stale."""
     _derived: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    _oldest: int = 0
+    """Number of the oldest part that was there when the trace was read."""
+
+    def __post_init__(self) -> None:
+        self._oldest = self._parts()[0]
 
     def derived(self, name: str, build) -> Any:
         """`build(trace)`, kept until the trace grows."""
@@ -106,8 +111,22 @@ class Open:
         """Read what was appended; True if anything was. Raises TraceReplaced, TraceError."""
         with self.lock:
             grown = self.trace.update()
+            if grown and self._is_mostly_gone():
+                self.trace = open_trace(self.path)
+                self._oldest = self._parts()[0]
+                self._derived.clear()
             self.version += grown
         return grown
+
+    def _parts(self) -> tuple[int, int]:
+        """Numbers of the oldest and the newest part that are left."""
+        oldest = part_number(existing(self.path))
+        return oldest, max([oldest, *map(part_number, later_parts(self.path)[-1:])])
+
+    def _is_mostly_gone(self) -> bool:
+        """Whether more parts were deleted since it was read than are left: what is held would grow for ever."""
+        oldest, newest = self._parts()
+        return oldest - self._oldest > newest - oldest + 1
 
 
 class Library:

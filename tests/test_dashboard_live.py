@@ -10,8 +10,12 @@ import msgspec
 import pytest
 from dashboard_server import ask, at_round, cells_drawn, cells_of, drawn, opened, serving
 from dashboard_traces import Growing, long_run, write
+from trace_records import header
 
 from radixflow.trace import open_trace
+from radixflow.trace.schema import Round
+from radixflow.trace.writer import TraceWriter
+from radixflow_dashboard.library import Library
 
 
 @pytest.fixture
@@ -121,6 +125,25 @@ def test_the_parts_of_a_rotated_trace_are_one_run_also_without_the_first(tmp_pat
         assert ask(address, f"/api/overview?trace={run['key']}")["num_rounds"] == 3
         write(tmp_path / "run.part3.rft.jsonl", [msgspec.structs.replace(records[0], part=3)])
         assert [known["key"] for known in ask(address, "/api/runs")["runs"]] == [run["key"]]
+
+
+def test_a_run_followed_for_days_is_held_only_as_far_as_its_files_go(tmp_path):
+    path = tmp_path / "server.rft.jsonl"
+    writer = TraceWriter(path, header(), max_bytes=3000, max_parts=3, on_rotate=lambda: [], synchronous=True)
+    writer.write(Round(1, 1, 0))
+    writer.flush()
+    library = Library([path])
+    followed = library.open(library.list()[0]["key"])
+    held = []
+    for n in range(2, 4001):
+        writer.write(Round(n, n, 0, free=7))
+        if n % 20 == 0:
+            writer.flush()
+            assert followed.update()
+            held.append(len(followed.trace.rounds))
+            assert followed.trace.num_rounds == n and followed.trace.round(n).free == 7
+    on_disk = len(open_trace(path).rounds)
+    assert max(held) < 4 * on_disk < 4000, "more is held than the files that are left"
 
 
 def test_a_run_that_starts_empty_stays_in_sight_as_a_whole(serve, page, tmp_path):

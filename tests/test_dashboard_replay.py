@@ -209,6 +209,7 @@ def test_what_is_shown_can_be_saved(page, address):
         ("timeline", "pdf"): b"%PDF",
         ("tree", "png"): b"\x89PNG",
         ("rows", "svg"): b"<?xml",
+        ("metrics", "pdf"): b"%PDF",
         ("slots", "pdf"): b"%PDF",
         ("waits", "png"): b"\x89PNG",
         ("replay", "html"): b"<!doctype html>",

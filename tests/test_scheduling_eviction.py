@@ -282,7 +282,8 @@ def test_the_order_asked_for_is_the_order_in_which_blocks_are_taken(workload, po
             assert sorted(order) == sorted(b.block_id for b in pool.free_block_queue.get_all_free_blocks())
             blocks = get_new(n)
             assert [block.block_id for block in blocks] == order[:n]
-            assert [block.block_id for block in pool.eviction_order()] == order[n:]
+            # What was cut may have ended another tail first, so the rest may change places.
+            assert {block.block_id for block in pool.eviction_order()} == set(order[n:])
             return blocks
 
         pool.get_new_blocks = watched

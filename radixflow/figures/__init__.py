@@ -2,7 +2,7 @@
 
     rf.figures.timeline(trace).save("f.pdf")    rf.figures.tree(trace, at_round=3)
     rf.figures.compare(a, b)                    rf.figures.export_html([a, b], "replay.html")
-    rf.figures.slots_by_cause(a, b)             and waits_by_cause, rows_a_round, latency, cost
+    rf.figures.slots_by_cause(a, b)             and waits_by_cause, rows_a_round, latency, cost, metrics
     rf.figures.latency_by_model(runs)           and rounds_by_model, of a table such as runs_frame(a, b, ...)
 
 `windows` and `icicle` compute what timeline and tree show, `palette` the colours, `charts` the Plotly
@@ -29,6 +29,7 @@ _PRINTED = {
     "rows_a_round": ("printed_comparison", "rows_a_round"),
     "latency": ("printed_comparison", "latency"),
     "cost": ("printed_comparison", "cost"),
+    "metrics": ("printed_table", "metrics"),
     "latency_by_model": ("printed_models", "latency_by_model"),
     "rounds_by_model": ("printed_models", "rounds_by_model"),
     "runs_frame": ("printed_runs", "runs_frame"),

@@ -47,9 +47,7 @@ CAUSE_PLACES: dict[str, int] = {cause: place for place, cause in enumerate(_OTHE
 """Causes that share the class `other`: each has its own density of crosses."""
 
 
-def rows_a_round(
-    rows: Mapping[str, Sequence[int] | pd.Series], row_budget: int, theme: str = "light"
-) -> go.Figure:
+def rows_a_round(rows: Mapping[str, Sequence[int] | pd.Series], row_budget: int, theme: str = "light") -> go.Figure:
     """How many rows the rounds had: share of rounds by number of rows, a bar a run.
 
     Arguments: per run the rows of each round with a token (`trace.rounds.rows`), and S.

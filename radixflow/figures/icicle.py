@@ -45,7 +45,8 @@ def layout(trace: Any, at_round: int, colours: Colours | None = None, max_nodes:
     data = prefix.to_dict(max_nodes)
     whole = prefix.size <= max_nodes
     components, lanes = _components(data["groups"])
-    nodes = {node["id"]: _node(node, prefix, trace, colours, lanes, data["groups"]) for node in data["nodes"]}
+    members = _members(lanes, data["groups"])
+    nodes = {node["id"]: _node(node, prefix, trace, colours, members) for node in data["nodes"]}
     requests = _requests(trace, prefix, data, at_round, nodes, colours)
     if len(nodes) > MERGE_ABOVE:
         whole = False
@@ -87,9 +88,9 @@ def _components(groups: list[dict]) -> tuple[list[dict], dict[tuple[int, str], i
     return components, lanes
 
 
-def _node(node: dict, prefix: Any, trace: Any, colours: Colours, lanes: dict, groups: list[dict]) -> dict:
+def _node(node: dict, prefix: Any, trace: Any, colours: Colours, members: list) -> dict:
     first = prefix.first_requests_of(_tree_node(node, prefix), MAX_NAMED)
-    marks = _marks(node["groups"], lanes, groups)
+    marks = _marks(node["groups"], members)
     return {
         "id": node["id"],
         "parent": node["parent"],
@@ -114,43 +115,49 @@ def _tree_node(node: dict, prefix: Any) -> Node:
     return Node(prefix, node["id"], node["parent"], *place)
 
 
-def _marks(runs_of: dict[str, list], lanes: dict[tuple[int, str], int], groups: list[dict]) -> list[dict]:
-    """Runs of equal boundaries a lane. Where a lane stands for several groups, a boundary is published
-    only if it is in all of them."""
-    members: dict[int, list[dict]] = {}
+def _members(lanes: dict[tuple[int, str], int], groups: list[dict]) -> list[tuple[list[int], int, list[str]]]:
+    """(lanes, block size, groups) of each set of groups: its recurrent and its convolution states lie in the
+    same blocks, so their lanes show the same boundaries."""
+    owners: dict[int, list[str]] = {}
+    step: dict[int, int] = {}
     for group in groups:
         for component in group["components"]:
-            members.setdefault(lanes[group["group"], component], []).append(group)
+            lane = lanes[group["group"], component]
+            owners.setdefault(lane, []).append(str(group["group"]))
+            step[lane] = group["block"]
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for lane, names in sorted(owners.items()):
+        alike.setdefault(tuple(names), []).append(lane)
+    return [(same, step[same[0]], list(names)) for names, same in alike.items()]
+
+
+def _marks(runs_of: dict[str, list], members: list[tuple[list[int], int, list[str]]]) -> list[dict]:
+    """Runs of equal boundaries a lane. Where a lane stands for several groups, a boundary is published
+    only if it is in all of them."""
     marks = []
-    for lane, owners in sorted(members.items()):
-        step = owners[0]["block"]
-        if len(owners) == 1:
-            runs = [
-                (a, b, STATES[status])
-                for a, b, status in runs_of[str(owners[0]["group"])]
-                if status in STATES
-            ]
-        else:
-            runs = _common(owners, runs_of, step)
+    for lanes, step, owners in members:
+        runs = _common([runs_of[name] for name in owners], step)
         marks += [
-            {"component": lane, "state": s, "start": a - step, "end": b, "step": step} for a, b, s in runs
+            {"component": lane, "state": s, "start": a - step, "end": b, "step": step}
+            for lane in lanes
+            for a, b, s in runs
         ]
     return marks
 
 
-def _common(owners: list[dict], runs_of: dict[str, list], step: int) -> list[tuple[int, int, int]]:
-    first = runs_of[str(owners[0]["group"])]
-    if all(runs_of[str(group["group"])] == first for group in owners[1:]):
+def _common(given: list[list], step: int) -> list[tuple[int, int, int]]:
+    first = given[0]
+    if given.count(first) == len(given):
         return [(a, b, STATES[status]) for a, b, status in first if status in STATES]
     states: dict[int, list[int]] = {}
-    for group in owners:
-        for a, b, status in runs_of[str(group["group"])]:
+    for own in given:
+        for a, b, status in own:
             if status in STATES:
                 for boundary in range(a, b + 1, step):
                     states.setdefault(boundary, []).append(STATES[status])
     runs: list[tuple[int, int, int]] = []
     for boundary, seen in sorted(states.items()):
-        alike = len(seen) == len(owners) and len(set(seen)) == 1
+        alike = len(seen) == len(given) and len(set(seen)) == 1
         state = seen[0] if alike else IN_FLIGHT if IN_FLIGHT in seen else EVICTED
         if runs and runs[-1][2] == state and runs[-1][1] + step == boundary:
             runs[-1] = (runs[-1][0], boundary, state)

@@ -101,8 +101,7 @@ def _run(trace: Any, first: int, last: int | None, colours: Colours) -> dict[str
     return {
         "overview": windows.overview(trace),
         "windows": [
-            windows.window(trace, begin, min(begin + step - 1, last), colours)
-            for begin in range(first, last + 1, step)
+            windows.window(trace, begin, min(begin + step - 1, last), colours) for begin in range(first, last + 1, step)
         ],
         "trees": trees,
     }

@@ -142,9 +142,7 @@ def _cells(trace: Any, first: int, last: int, colours: Colours) -> dict[str, Any
         else:
             admitted = set(view.admitted)
             homeless = []
-            held = [
-                (kind("waiting" if i in admitted else "running"), i, tokens) for i, tokens in view.selected
-            ]
+            held = [(kind("waiting" if i in admitted else "running"), i, tokens) for i, tokens in view.selected]
             empty = slots(view, size)
             held += [(kind(cause), i, 0) for cause, i in empty if cause == "resident"]
             for what, i, tokens in held:
@@ -174,9 +172,7 @@ def _cells(trace: Any, first: int, last: int, colours: Colours) -> dict[str, Any
         "last": last,
         **_frame(trace),
         "kinds": kinds,
-        "requests": [
-            {"i": i, "id": name_of(trace, i), "colour": list(colours.of_request(trace, i))} for i in local
-        ],
+        "requests": [{"i": i, "id": name_of(trace, i), "colour": list(colours.of_request(trace, i))} for i in local],
         "cells": pack(runs, "<i4"),
         "stops": pack(stops, "<i4"),
         "parked": pack(parked, "<i4"),
