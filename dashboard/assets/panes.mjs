@@ -112,7 +112,7 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
   // The inspector and the timeline ask first.
   function soonTree() {
     clearTimeout(treeTimer);
-    treeTimer = setTimeout(refreshTree, 0);
+    treeTimer = setTimeout(refreshTree, 5);
   }
 
   // While a run goes on, new rounds are more urgent than its tree: it rests eight times as long as it takes.
@@ -136,15 +136,6 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
     while (trees.size > 6) trees.delete(trees.keys().next().value);
     found.catch(() => trees.delete(name));
     return found;
-  }
-
-  // Calls back once the next frame is on the screen.
-  function painted(then) {
-    requestAnimationFrame(() => {
-      const channel = new MessageChannel();
-      channel.port1.onmessage = then;
-      channel.port2.postMessage(null);
-    });
   }
 
   function foresee(key, round) {
@@ -172,7 +163,7 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
           onNode: chosenNode,
         });
       tree.setData(layout);
-      painted(() => (drawnTree = layout.round));
+      requestAnimationFrame(() => requestAnimationFrame(() => (drawnTree = layout.round)));
       tree.setSelection(store.get().request);
       setTimeout(() => foresee(key, round), 30);
     } catch (error) {
