@@ -34,6 +34,7 @@ def address(traces):
 def test_every_slot_of_figure_1_is_drawn_as_the_trace_says(page, address, traces):
     opened(page, address)
     at_round(page, 1)
+    page.wait_for_function("() => radixflow.describe().lanes.every((lane) => 1 in lane.rounds)")
     lanes = drawn(page)["lanes"]
     for lane, path in zip(lanes, traces[:2], strict=True):
         trace = open_trace(path)
@@ -199,6 +200,7 @@ def test_ids_and_labels_that_are_markup_stay_text(page, tmp_path):
         assert page.evaluate("window.pwned") is None
         assert "<script>window.pwned=1</script>" in page.locator("#queue").inner_text()
         assert "<script>" in page.locator("#round-inspector .policy").inner_text()
+        page.goto("about:blank")  # before its server goes
 
 
 def test_what_is_shown_can_be_saved(page, address):
