@@ -1,12 +1,14 @@
 """Put an experiment's results into docs/paper.md: python scripts/paper_page.py OUT
 
-OUT is the folder of `radixflow paper -o OUT`. What stands between the markers of the page is replaced by OUT/report.md
-and by the table of the frozen round costs; the discussion stays as it is.
+OUT is the folder of `radixflow paper -o OUT` and, for the plot of its sensitivity, `--sensitivity all`. What stands
+between the markers of the page is replaced by OUT/report.md and by the table of the frozen round costs, the pictures by
+OUT's; the discussion stays as it is.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,6 +16,11 @@ from radixflow.paper.page import costs_table
 from radixflow.paper.report import round_costs
 
 PAGE = Path(__file__).parent.parent / "docs" / "paper.md"
+PICTURES = {
+    "figures/figure3-latency.svg": "paper-figure3.svg",
+    "figures/figure4-rounds.svg": "paper-figure4.svg",
+    "sensitivity.svg": "paper-sensitivity.svg",
+}
 
 
 def main() -> None:
@@ -28,6 +35,9 @@ def main() -> None:
         if not found:
             sys.exit(f"{PAGE}: no {begin} ... {end}")
     PAGE.write_text(page, encoding="utf-8")
+    for made, shown in PICTURES.items():
+        if (picture := Path(sys.argv[1]) / made).is_file():
+            shutil.copyfile(picture, PAGE.parent / "images" / shown)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ from radixflow.paper.calibrate import HELD_OUT_SEED, calibrate, calibration_cell
 from radixflow.paper.cell import run_cell, standard_cell  # noqa: E402
 from radixflow.paper.fit import one_by_one  # noqa: E402
 from radixflow.paper.sensitivity import KNOBS, sensitivity, sensitivity_cells  # noqa: E402
-from radixflow.paper.sensitivity_figure import sensitivity_figure  # noqa: E402
+from radixflow.paper.sensitivity_figure import changes, sensitivity_figure  # noqa: E402
 from radixflow.workloads.paper import paper  # noqa: E402
 
 
 @pytest.mark.parametrize("knob", list(KNOBS))
 def test_each_knob_changes_its_cell_and_nothing_else(knob):
-    plain = standard_cell("Qwen3.5-9B", "radix", "mixed", scale=0.25)
+    plain = standard_cell("Qwen3.5-9B", "radix", "mixed", **({"scale": 0.25} | KNOBS[knob].given))
     told = {cell for value, cell in sensitivity_cells(knob, policies=["radix"])}
     assert len(told) == len(KNOBS[knob].values)
     for cell in told:
@@ -29,8 +29,15 @@ def test_the_table_has_a_row_a_value_and_policy_and_a_plot(tmp_path):
     table = sensitivity("branch_spacing", one_by_one, scale=0.02, policies=("radix", "radixflow"))
     assert len(table) == 2 * len(KNOBS["branch_spacing"].values)
     assert (table["end"] == "finished").all() and (table["longest_wait"] >= table["first_selected"]).all()
-    path = sensitivity_figure(table, KNOBS["branch_spacing"].note).save(tmp_path / "s.svg")
-    assert "mean latency" in path.read_text() or path.stat().st_size > 5000
+    told = changes(table)
+    first, base = table[table["policy"] == "radixflow"].iloc[0], table[table["policy"] == "radix"].iloc[0]
+    assert told["rounds"].iloc[0] == pytest.approx(100 * (first["rounds"] / base["rounds"] - 1))
+    assert set(told["policy"]) == {"radixflow"} and len(told) == len(KNOBS["branch_spacing"].values)
+    one = sensitivity_figure({"branch_spacing": table})
+    assert one.save(tmp_path / "one.svg").stat().st_size > 5000
+    both = sensitivity_figure({"branch_spacing": table, "rate": table.assign(preemptions=[0, 3] * (len(table) // 2))})
+    assert both.height(7.0) > 1.5 * one.height(7.0)
+    assert "Qwen3.5-9B, mixed stream" in both.made_from and both.save(tmp_path / "both.pdf").exists()
 
 
 def test_long_decodes_in_a_small_pool_preempt():

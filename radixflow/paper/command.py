@@ -85,15 +85,17 @@ def fits(models: list[str], where: Where, *, quiet: bool = False) -> dict[str, A
 
 
 def sensitivities(knobs: list[str], where: Where, *, quiet: bool = False, **choices: Any) -> dict[str, Any]:
-    """One assumption changed at a time, its table and its plot."""
+    """One assumption changed at a time: its table and its plot, and all plots as one."""
     from radixflow.paper.sensitivity_figure import sensitivity_figure
 
     made: dict[str, Any] = {}
+    tables: dict[str, pd.DataFrame] = {}
     for knob in list(KNOBS) if knobs == ["all"] else knobs:
-        table = sensitivity(knob, runner(where, knob), **choices)
+        tables[knob] = table = sensitivity(knob, runner(where, knob), **choices)
         table.to_csv(where.folder / f"sensitivity-{knob}.csv", index=False)
         for suffix in (".pdf", ".svg"):
-            sensitivity_figure(table, KNOBS[knob].note).save(where.folder / f"sensitivity-{knob}{suffix}")
+            sensitivity_figure({knob: table}).save(where.folder / f"sensitivity-{knob}{suffix}")
+            sensitivity_figure(tables).save(where.folder / f"sensitivity{suffix}")
         columns = ["value", "policy", "rounds", "latency", "latency_p95", "longest_wait", "reuse", "preemptions"]
         if not quiet:
             show_frame(table[columns], f"Sensitivity: {KNOBS[knob].note}", 3)

@@ -91,14 +91,16 @@ def figure_runs(results: Iterable[CellResult]) -> pd.DataFrame:
     """One row a cell as `radixflow.figures` wants runs for Figures 3 and 4 (its `printed_runs`)."""
     table = results_table(results)
     named = {"latency": "latency_mean", "first_selected": "first_selected_wait_mean", "questions": "requests"}
-    return table.rename(columns=named).assign(
-        reuse_rate=table["reuse"] / 100, host_seconds=table["host_ns"] / 1e9, wall_seconds=table["span"]
-    ).filter(
-        [
-            *("model", "policy", "stream", "order", "seed", "requests", "rounds", "row_visits", "rows_per_round"),
-            *("latency_mean", "latency_p50", "latency_p95", "latency_p99", "first_selected_wait_mean"),
-            *("reuse_rate", "host_seconds", "wall_seconds"),
-        ]
+    return (
+        table.rename(columns=named)
+        .assign(reuse_rate=table["reuse"] / 100, host_seconds=table["host_ns"] / 1e9, wall_seconds=table["span"])
+        .filter(
+            [
+                *("model", "policy", "stream", "order", "seed", "requests", "rounds", "row_visits", "rows_per_round"),
+                *("latency_mean", "latency_p50", "latency_p95", "latency_p99", "first_selected_wait_mean"),
+                *("reuse_rate", "host_seconds", "wall_seconds"),
+            ]
+        )
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ class Knob:
     note: str
     values: Sequence[Any]
     apply: Callable[[Cell, Any], Cell]
-    unit: str = ""
+    given: dict[str, Any] = field(default_factory=dict)
+    """Fields of `Cell` that differ from the standard cell at every value."""
 
 
 def _option(name: str) -> Callable[[Cell, Any], Cell]:
@@ -51,7 +52,7 @@ KNOBS = {
             lambda cell, value: replace(cell, rate=cell.rate * value),
         ),
         Knob("S", "rows a round", (4, 8, 16, 32, 64, 128), _option("max_num_seqs")),
-        Knob("T", "tokens a round", (1024, 2048, 4096, 8192, 16_384), _option("max_num_batched_tokens"), "tokens"),
+        Knob("T", "tokens a round", (1024, 2048, 4096, 8192, 16_384), _option("max_num_batched_tokens")),
         Knob("pool", "block pool, as a multiple of the profile's", (0.05, 0.1, 0.25, 0.5, 1, 2), _pool),
         Knob(
             "shared",
@@ -65,14 +66,19 @@ KNOBS = {
             "seconds between a question's branches",
             (0.0, 0.0002, 0.001, 0.003, 0.01, 0.03, 0.1),
             lambda cell, value: replace(cell, branch_spacing=value),
-            "s",
         ),
         Knob(
             "output_tokens",
             "tokens that each branch generates",
             (1, 4, 16, 64, 256),
             lambda cell, value: replace(cell, output_tokens=value),
-            "tokens",
+        ),
+        Knob(
+            "decode_pool",
+            "block pool, as a multiple of the profile's, where a branch generates 256 tokens",
+            (0.04, 0.06, 0.08, 0.1, 0.15, 0.2),
+            _pool,
+            {"output_tokens": 256, "questions": 60},
         ),
     )
 }
@@ -90,8 +96,9 @@ def sensitivity_cells(
     """The cells to run, each with the knob's value. Raises ValueError for an unknown knob."""
     if knob not in KNOBS:
         raise ValueError(f"unknown sensitivity {knob!r}: expected one of {', '.join(KNOBS)}")
+    given = {"scale": scale} | KNOBS[knob].given
     return [
-        (value, KNOBS[knob].apply(standard_cell(model, policy, stream, seed=seed, scale=scale), value))
+        (value, KNOBS[knob].apply(standard_cell(model, policy, stream, seed=seed, **given), value))
         for value in KNOBS[knob].values
         for policy in policies
         for seed in seeds
