@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from radixflow.engines.groups import plain_groups
+from radixflow.engines.groups import CacheGroup, plain_groups
 from radixflow.engines.run import PLAIN_COST
 from radixflow.engines.simulator import Outcome, Simulator, VirtualClock
 from radixflow.engines.stand_in import build_scheduler
@@ -88,6 +88,7 @@ def watch(
     trace: str | None = None,
     probe: int = 1,
     eviction: str = "lru",
+    groups: list[CacheGroup] | None = None,
     before: Callable[[Any], Any] = lambda scheduler: None,
     after: Callable[[Any, dict[str, int], Any], None] = lambda scheduler, batch, seen: None,
     prepare: Callable[[Any], None] = lambda scheduler: None,
@@ -99,7 +100,7 @@ def watch(
     clock = VirtualClock()
     scheduler = build_scheduler(
         options,
-        plain_groups(options.state_groups),
+        groups or plain_groups(options.state_groups),
         Settings(get_policy(policy), trace=trace, probe=probe, eviction=eviction),
         max_model_len=longest_sequence(workload),
         clock=clock,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from radixflow.scheduling.eviction import EVICTIONS, Rotation, get_eviction
@@ -126,6 +126,20 @@ def test_key_values_past_the_last_state_go_first():
     assert taken(rotation, 2) == ["w0", "v0"]
 
 
+def test_a_cut_goes_on_to_the_boundary_whose_whole_window_exists():
+    rotation = Rotation(frozenset({0, 1}), {1: (2, 1)})  # two blocks back
+    path(rotation, "abcde")
+    path(rotation, "b", group=1, parent="a")
+    path(rotation, "c", group=1, parent="b")
+    path(rotation, "e", group=1, parent="d")  # d's is gone: nobody resumes at e
+    path(rotation, "xy")
+    path(rotation, "x", group=1)
+    path(rotation, "y", group=1, parent="x")
+    assert taken(rotation, 3) == ["e0", "e1", "d0"]
+    # c has b's block behind it, b has none: with c gone the rest of that path serves nobody.
+    assert taken(rotation, 12)[3:] == ["y0", "y1", "c0", "c1", "b0", "b1", "a0", "x0", "x1"]
+
+
 def test_a_prefix_inside_a_block_is_cut_before_the_block_that_serves_it():
     rotation = Rotation(frozenset({0, 1}))
     blocks = path(rotation, "ab")
@@ -148,6 +162,7 @@ pytest.importorskip("vllm")
 from scheduling_cases import watch, workloads  # noqa: E402
 from vllm.v1.core.block_pool import BlockPool  # noqa: E402
 
+from radixflow.engines.groups import CacheGroup  # noqa: E402
 from radixflow.engines.run import run  # noqa: E402
 from radixflow.scheduling import POLICIES  # noqa: E402
 from radixflow.scheduling.settings import read_settings  # noqa: E402
@@ -246,6 +261,37 @@ class Oracle:
 @given(workloads(), st.sampled_from(sorted(POLICIES)))
 def test_what_is_kept_is_contiguous_and_can_be_resumed_under_every_policy(workload, policy):
     watch(workload, policy, eviction="rr", prepare=Oracle)
+
+
+@quick
+@given(workloads(), st.sampled_from([2, 17, 100]))
+def test_vllm_can_resume_wherever_the_rotation_says_also_with_sliding_windows(workload, window):
+    def prepare(scheduler):
+        pool, coordinator = scheduler.kv_cache_manager.block_pool, scheduler.kv_cache_manager.coordinator
+        add, get_new, requests = scheduler.add_request, pool.get_new_blocks, []
+
+        def added(request):
+            requests.append(request)
+            add(request)
+
+        def watched(n):
+            blocks = get_new(n)
+            tails = {key: pool.rotation._resumable(pool.rotation._nodes[key]) for key in pool.rotation._tails}
+            for request in requests:
+                for k, key in enumerate(request.block_hashes, 1):
+                    if key in tails:
+                        length = k * pool.hash_block_size
+                        _, found, _ = coordinator.find_longest_cache_hit(request.block_hashes[:k], length)
+                        assert (found == length) == tails[key]
+            return blocks
+
+        scheduler.add_request, pool.get_new_blocks = added, watched
+
+    # Drafts make vLLM drop the last block that it found.
+    assume(not workload.simulated_engine.resolved().spec_tokens)
+    groups = [CacheGroup(("kv",)), CacheGroup(("kv",), window=window)]
+    done = watch(workload, "radixflow", eviction="rr", groups=groups, prepare=prepare)
+    assert done.scheduler.kv_cache_manager.block_pool.rotation is not None, "the rotation failed and fell back"
 
 
 @quick

@@ -12,6 +12,8 @@ class CacheGroup:
     components: tuple[str, ...]
     """`("kv",)` for full attention, `("rec", "conv")` for recurrent layers."""
     layers: int = 1
+    window: int | None = None
+    """Tokens that its attention looks back; None for all of them."""
 
 
 def plain_groups(state_groups: int) -> list[CacheGroup]:

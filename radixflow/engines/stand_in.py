@@ -18,6 +18,7 @@ from vllm.v1.kv_cache_interface import (
     KVCacheGroupSpec,
     KVCacheSpec,
     MambaSpec,
+    SlidingWindowSpec,
 )
 
 from radixflow.engines.groups import CacheGroup
@@ -53,9 +54,8 @@ def build_scheduler(
 
 def kv_cache_config(options: EngineOptions, groups: list[CacheGroup]) -> KVCacheConfig:
     """The cache layout: one spec a group, all with the block size that vLLM would align them to."""
-    attention = FullAttentionSpec(
-        block_size=options.block_size, num_kv_heads=1, head_size=1, dtype=torch.bfloat16
-    )
+    shape = {"block_size": options.block_size, "num_kv_heads": 1, "head_size": 1, "dtype": torch.bfloat16}
+    attention = FullAttentionSpec(**shape)
     state = MambaSpec(
         block_size=options.block_size,
         shapes=((1,), (1,)),
@@ -66,6 +66,8 @@ def kv_cache_config(options: EngineOptions, groups: list[CacheGroup]) -> KVCache
     specs = []
     for index, group in enumerate(groups):
         spec: KVCacheSpec = attention if group.components == ("kv",) else state
+        if group.window is not None:
+            spec = SlidingWindowSpec(**shape, sliding_window=group.window)
         layers = [f"group{index}.layer{layer}" for layer in range(group.layers or 1)]
         specs.append(KVCacheGroupSpec(layers, spec))
     return KVCacheConfig(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import difflib
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,12 +59,14 @@ class Rotation:
     """The cached prefixes as a tree, and the order in which its tails are cut.
 
     `groups` are the cache groups that a prefix needs to be resumed. A node at which each of them has a
-    block is a boundary that a request can resume from. A leaf that lacks one (key-values past the last
-    state) serves nobody, so it goes first; a cut through it goes on until a boundary is left.
+    block is a boundary that a request can resume from, where `windows` (group -> blocks, nodes a block) ask
+    for as many in a row of groups that look back further than one. A leaf that lacks one (key-values past
+    the last state) serves nobody, so it goes first; a cut through it goes on until a boundary is left.
     """
 
-    def __init__(self, groups: frozenset[int]) -> None:
+    def __init__(self, groups: frozenset[int], windows: Mapping[int, tuple[int, int]] | None = None) -> None:
         self._groups = groups
+        self._windows = dict(windows or {})
         self._nodes: dict[Key, _Node] = {}
         self._children: defaultdict[Key, int] = defaultdict(int)
         self._tails: OrderedDict[Key, None] = OrderedDict()
@@ -135,7 +137,7 @@ class Rotation:
 
     def clear(self) -> None:
         """The whole prefix cache was reset."""
-        self.__init__(self._groups)
+        self.__init__(self._groups, self._windows)
 
     # -- the order -----------------------------------------------------------------------------------
 
@@ -167,7 +169,21 @@ class Rotation:
     # -- the tree ------------------------------------------------------------------------------------
 
     def _resumable(self, node: _Node) -> bool:
-        return self._groups <= node.copies.keys() | node.borrowed.keys()
+        if not self._groups <= node.copies.keys() | node.borrowed.keys():
+            return False
+        return all(self._reaches_back(node, group, *window) for group, window in self._windows.items())
+
+    def _reaches_back(self, node: _Node, group: int, blocks: int, apart: int) -> bool:
+        """Whether the last `blocks` blocks of a group before this boundary, or all up to the start, are there."""
+        for _ in range(blocks - 1):
+            for _ in range(apart):
+                above = self._nodes.get(node.parent) if node.parent is not None else None
+                if above is None:
+                    return node.parent is None
+                node = above
+            if group not in node.copies and group not in node.borrowed:
+                return False
+        return True
 
     def _node(self, key: Key, parent: Key | None) -> _Node:
         node = self._nodes.get(key)

@@ -14,6 +14,7 @@ from typing import Any
 from vllm.v1.core.block_pool import BlockPool
 from vllm.v1.core.kv_cache_manager import KVCacheManager
 from vllm.v1.core.kv_cache_utils import BlockHashWithGroupId, KVCacheBlock, get_block_hash, get_group_id
+from vllm.v1.kv_cache_interface import SlidingWindowSpec
 from vllm.v1.request import Request
 
 from radixflow.scheduling.eviction import Rotation
@@ -22,15 +23,21 @@ from radixflow.scheduling.eviction import Rotation
 def rotate_tails(manager: KVCacheManager, fault: Callable[[str, Exception], None]) -> RotatingBlockPool:
     """Make a new manager's pool evict rotating tails. A fault goes back to vLLM's order and is told."""
     pool = manager.block_pool
-    groups = [
-        (index, single.block_size)
+    groups = {
+        index: single.kv_cache_spec
         for index, single in enumerate(manager.coordinator.single_type_managers)
         if single.kv_cache_spec.prefix_cacheable
-    ]
+    }
     pool.__class__ = RotatingBlockPool
     assert isinstance(pool, RotatingBlockPool)
-    pool.rotation = Rotation(frozenset(index for index, _ in groups))
-    pool.step = min(size for _, size in groups)
+    pool.step = min(spec.block_size for spec in groups.values())
+    # As SlidingWindowManager counts the blocks that a hit needs.
+    windows = {
+        index: (-(-(spec.sliding_window - 1) // spec.block_size), spec.block_size // pool.step)
+        for index, spec in groups.items()
+        if isinstance(spec, SlidingWindowSpec)
+    }
+    pool.rotation = Rotation(frozenset(groups), windows)
     pool.caching = None
     pool.fault = fault
     return pool
