@@ -32,7 +32,8 @@ def paper(
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Budgets on 64 held-out questions.")] = False,
     fit: Annotated[bool, typer.Option("--fit", help="Fit the round costs anew (Radix alone).")] = False,
     sensitivity: Annotated[
-        str | None, typer.Option(help="rate, S, T, pool, shared, retention, branch_spacing, output_tokens or all.")
+        str | None,
+        typer.Option(help="rate, S, T, pool, shared, retention, branch_spacing, output_tokens, decode_pool or all."),
     ] = None,
     engine: Annotated[str, typer.Option(help="sim, or vllm: first tokens and rounds on the real engine.")] = "sim",
     model: Annotated[str | None, typer.Option(help="For --engine vllm: tiny model, folder or hub id.")] = None,
@@ -67,8 +68,9 @@ def paper(
             found = command.fits(chosen, where, quiet=json)
         elif sensitivity is not None:
             choices = {"model": chosen[0] if models != "all" else "Qwen3.5-9B", "scale": min(scale, 0.25)}
-            choices["stream"] = "mixed" if streams == "all" else streams
-            found = command.sensitivities(listed(sensitivity, ["all"]), where, quiet=json, **choices)
+            choices |= {"stream": "mixed" if streams == "all" else streams, "seeds": range(seeds)}
+            knobs = listed(sensitivity, ["all"])
+            found = command.sensitivities(knobs, where, command=typed_command(), quiet=json, **choices)
         elif engine == "vllm":
             given = {"quality": texts.quality, "race": texts.race, "tokenizer": tokenizer, "rate": rate, "scale": scale}
             choices = {"policies": listed("radix,radixflow" if policies == "all" else policies, POLICIES)}

@@ -84,7 +84,9 @@ def fits(models: list[str], where: Where, *, quiet: bool = False) -> dict[str, A
     return {"costs": rows}
 
 
-def sensitivities(knobs: list[str], where: Where, *, quiet: bool = False, **choices: Any) -> dict[str, Any]:
+def sensitivities(
+    knobs: list[str], where: Where, *, command: str = "", quiet: bool = False, **choices: Any
+) -> dict[str, Any]:
     """One assumption changed at a time: its table and its plot, and all plots as one."""
     from radixflow.paper.sensitivity_figure import sensitivity_figure
 
@@ -94,8 +96,8 @@ def sensitivities(knobs: list[str], where: Where, *, quiet: bool = False, **choi
         tables[knob] = table = sensitivity(knob, runner(where, knob), **choices)
         table.to_csv(where.folder / f"sensitivity-{knob}.csv", index=False)
         for suffix in (".pdf", ".svg"):
-            sensitivity_figure({knob: table}).save(where.folder / f"sensitivity-{knob}{suffix}")
-            sensitivity_figure(tables).save(where.folder / f"sensitivity{suffix}")
+            sensitivity_figure({knob: table}).save(where.folder / f"sensitivity-{knob}{suffix}", command=command)
+            sensitivity_figure(tables).save(where.folder / f"sensitivity{suffix}", command=command)
         columns = ["value", "policy", "rounds", "latency", "latency_p95", "longest_wait", "reuse", "preemptions"]
         if not quiet:
             show_frame(table[columns], f"Sensitivity: {KNOBS[knob].note}", 3)
