@@ -11,6 +11,7 @@ import resource
 import time
 
 from radixflow.index import CacheLayout, Namespace, PrefixIndex
+from radixflow.index.snapshot import snapshot
 
 
 def resident() -> int:
@@ -61,6 +62,10 @@ def main() -> None:
         rate = 1e9 * len(taken) / sum(taken)
         p50, p99 = (taken[int(len(taken) * share)] / 1000 for share in (0.5, 0.99))
         print(f"look-ups a second, {name:<12}{rate:>11,.0f}   (p50 {p50:.1f} us, p99 {p99:.1f} us)")
+    for name, take in (("sizes of all", index.sizes), ("picture of it", lambda: snapshot(index))):
+        start = time.perf_counter()
+        take()
+        print(f"{name:<30}{1000 * (time.perf_counter() - start):>12,.1f} ms")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from radixflow.analysis.diverge import diverge
-from radixflow.figures import icicle, windows
+from radixflow.figures import icicle, trajectory_bars, windows
 from radixflow.trace import TraceError
 from radixflow.trace.growth import round_columns
 
@@ -88,6 +88,10 @@ def router(library: Library) -> APIRouter:
             lambda: tree_of(library, key_of(request), number(request, "round"), keys_of(request, "among"))
         )
 
+    @routes.get("/trajectories")
+    async def trajectories(request: Request) -> Response:
+        return await answer(lambda: trajectories_of(library, keys_of(request, "traces"), number(request, "round")))
+
     @routes.get("/jump")
     async def jump(request: Request) -> Response:
         what = request.query_params.get("what", "")
@@ -137,13 +141,14 @@ def number(request: Request, name: str, least: int = 1, most: int = 2**53) -> in
 
 def prepare(library: Library, key: str) -> None:
     """Make what the first picture and the first step would else wait for: bins, rows, colours and the
-    tree's index."""
+    indices of tree and trajectories."""
     with library.reading(key) as opened:
         last = opened.trace.num_rounds
     overview_of(library, key)
     window_of(library, key, 1, 1, [key])
     if last:
         tree_of(library, key, last, [key])
+        trajectories_of(library, [key], last)
 
 
 def overview_of(library: Library, key: str) -> dict[str, Any]:
@@ -185,6 +190,19 @@ def tree_of(library: Library, key: str, n: int, among: list[str]) -> dict[str, A
     with library.reading(key) as opened:
         n = min(n, max(1, opened.trace.num_rounds))
         return icicle.layout(opened.trace, n, colours, MAX_NODES)
+
+
+def trajectories_of(library: Library, keys: list[str], n: int) -> dict[str, Any]:
+    """The trajectories of all traces shown as round n left them; no rows where they tell nothing."""
+    if not keys:
+        raise BadQuestion("traces is missing; expected the key of one")
+    colours = library.colours(keys)
+    with library.reading_all(keys) as opened:
+        if any(trajectory_bars.anybody_continues(one.trace) for one in opened):
+            contexts = [one.derived("trajectories", trajectory_bars.Contexts) for one in opened]
+            if any(one.tell for one in contexts):
+                return trajectory_bars.bars(contexts, n, colours)
+    return {"kind": "trajectories", "round": n, "rows": [], "labels": [], "hidden": 0, "extent": 0, "runs": []}
 
 
 def jump_from(library: Library, key: str, what: str, n: int, direction: int) -> int | None:

@@ -9,6 +9,7 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 import dash
 from fastapi import FastAPI
@@ -20,7 +21,7 @@ import radixflow.widgets
 from radixflow.figures import palette
 from radixflow.trace.parts import Progress
 
-from . import api, callbacks, classroom, exports, layout, live, metrics, panels
+from . import api, callbacks, classroom, engines, exports, layout, live, metrics, panels
 from .laboratory import Laboratory
 from .library import Library
 from .safety import Guard, content_policy, is_loopback
@@ -52,6 +53,7 @@ def create_app(
     trace_dir: Path | None = None,
     token: str | None = None,
     host: str = "127.0.0.1",
+    index: str | None = None,
 ) -> dash.Dash:
     """The dashboard, ready for uvicorn as `app.server`.
 
@@ -59,11 +61,14 @@ def create_app(
     trace_dir: a folder whose traces may be shown too.
     token: what clients must show; needed where others than this machine reach `host`.
     host: the address that will be listened on.
+    index: address of a running `radixflow index`, whose tree is shown.
 
-    Raises TraceError for a file that is no trace, ValueError for an open address without a token.
+    Raises TraceError for a file that is no trace, ValueError for an open address without a token, and for an index
+    that isn't at an http address.
     """
     if not is_loopback(host) and not token:
         raise ValueError(f"host {host}: anybody on the network could read the traces; expected a token beside it")
+    running = engines.RunningIndex(index) if index is not None else None
     library = Library(list(traces or []), trace_dir)
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app = dash.Dash(
@@ -82,11 +87,12 @@ def create_app(
     # Any other address is not a page: Dash would answer all of them with one.
     app.backend._setup_catchall = lambda: None
     lab = Laboratory(Path(tempfile.mkdtemp(prefix="radixflow-classroom-")), library)
-    app.layout = layout.page()
+    app.layout = layout.page(of_index=running is not None)
     callbacks.register(app, library)
     server.include_router(api.router(library))
     server.include_router(panels.router(library))
     server.include_router(live.router(library))
+    server.include_router(engines.router(library, running))
     server.include_router(classroom.router(lab))
     server.include_router(exports.router(library))
     _plain_routes(server, library)
@@ -145,12 +151,14 @@ def serve(
     trace_dir: Path | None = None,
     token: str | None = None,
     browser: bool = True,
+    index: str | None = None,
     say: Callable[[str], None] = print,
     reading: Callable[[str], AbstractContextManager[Progress | None]] = _silently,
 ) -> None:
     """Serve the dashboard until it is interrupted (`radixflow dash`).
 
     token: for an address that others reach; one is made up where none is given. browser: open a page here.
+    index: address of a running `radixflow index`, whose tree the page opens with.
     reading: called with words for each trace that is read; shows how far it is, by what it hands out.
     Raises TraceError, and OSError where the address can't be listened on.
     """
@@ -159,14 +167,16 @@ def serve(
     if not is_loopback(host) and token is None:
         token = secrets.token_urlsafe(18)
     listening = _listen(host, port)
-    app = create_app(traces, trace_dir, token, host)
+    app = create_app(traces, trace_dir, token, host, index)
     for described in app.library.list()[: len(traces or [])]:
         with reading(f"reading {described['file']}") as progress:
             app.library.open(described["key"], progress)
         with reading(f"indexing {described['file']}"):
             api.prepare(app.library, described["key"])
     shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
+    query = {"view": "engines" if index else None, "token": token}
+    query = urlencode({name: value for name, value in query.items() if value})
+    address = f"http://{shown}:{port}/" + (f"?{query}" if query else "")
     say(f"radixflow dashboard on {address} (Ctrl-C ends it)")
     if browser and is_loopback(host):
         webbrowser.open(address)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
+from radixflow.scheduling.eviction import EVICTIONS
 from radixflow.scheduling.policies import POLICIES
 from radixflow.workloads import WorkloadError
 
@@ -32,6 +33,10 @@ def panel() -> list[Any]:
                                 _number("max_num_batched_tokens", "Tokens a round (T)"),
                                 _number("block_size", "Tokens a block"),
                             ],
+                            className="numbers",
+                        ),
+                        html.Div(
+                            [_select(name, label) for name, label in (("a", "Eviction A"), ("b", "Eviction B"))],
                             className="numbers",
                         ),
                         html.Div(
@@ -74,6 +79,12 @@ def _number(name: str, label: str) -> html.Label:
     )
 
 
+def _select(name: str, label: str) -> html.Label:
+    """Whose prefixes go where memory is short, for one of the two policies."""
+    options = [html.Option(eviction, value=eviction, title=words) for eviction, words in EVICTIONS.items()]
+    return html.Label([html.Span(label), html.Select(options, id=f"lab-eviction-{name}")], className="field")
+
+
 def router(lab: Laboratory) -> APIRouter:
     """Routes by which the page builds runs."""
     routes = APIRouter(prefix="/api")
@@ -108,7 +119,10 @@ def router(lab: Laboratory) -> APIRouter:
             policies = data.get("policies") if isinstance(data, dict) else None
             if not isinstance(policies, list) or not 0 < len(policies) <= MAX_POLICIES:
                 raise RunRefused(f"expected one to {MAX_POLICIES} policies")
-            recipes = [Recipe.read(data, policy) for policy in policies]
+            evictions = data.get("evictions") or ["lru"] * len(policies)
+            if not isinstance(evictions, list) or len(evictions) != len(policies):
+                raise RunRefused("expected an eviction for each policy")
+            recipes = [Recipe.read(data, *pair) for pair in zip(policies, evictions, strict=True)]
             return {"keys": [await run_in_threadpool(lab.run, recipe) for recipe in recipes]}
         except (RunRefused, WorkloadError) as error:
             return JSONResponse({"error": str(error)}, 400)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dash_ag_grid
+import numpy as np
 import pandas as pd
 from dash import dcc, html
 
@@ -18,7 +19,7 @@ from .api import MAX_TRACES
 from .library import Library
 
 MAX_ROWS = 5000
-"""Requests in the table; the first ones."""
+"""Requests in the table; of more, those that waited longest in any of the runs."""
 
 
 _GRID_THEME = (
@@ -44,7 +45,7 @@ def body(library: Library, keys: list[str], whole: bool, theme: str) -> list[Any
     out: list[Any] = [_picker(library, keys)] if whole else []
     if len(keys) < 2:
         return [*out, html.P("Choose a second run to compare with.", className="soft")]
-    with library.reading_all(keys) as opened:
+    with library.reading_all(keys, long=True) as opened:
         found = compare(*(one.trace for one in opened))
         out += [
             _parting(label, part, found.labels[0])
@@ -78,7 +79,7 @@ def body(library: Library, keys: list[str], whole: bool, theme: str) -> list[Any
     return [
         *out,
         html.Div([_table(found, tuple(METRICS)), html.Div(grid, className="charts")], className="side-by-side"),
-        html.Div([html.H3("Requests"), _requests(found, clocked)], className="chart wide"),
+        html.Div([_requests_title(len(found.requests)), _requests(found, clocked)], className="chart wide"),
     ]
 
 
@@ -174,13 +175,26 @@ def _chart(title: str, figure: Any, notes: list[Any] | None = None, tall: bool =
     )
 
 
+def _requests_title(count: int) -> html.H3:
+    if count <= MAX_ROWS:
+        return html.H3("Requests")
+    note = f"the {MAX_ROWS:,} of {count:,} that waited longest; Save gives all of them as CSV"
+    return html.H3(["Requests ", html.Span(note, className="soft")])
+
+
 def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
-    table = found.requests.iloc[:MAX_ROWS]
+    table = found.requests
+    numbers = np.arange(len(table))
+    if len(table) > MAX_ROWS:
+        waited = table.xs("wait_seconds" if clocked else "wait_rounds", axis=1, level=1).max(axis=1)
+        longest = np.argsort(-waited.fillna(0).to_numpy(dtype=float), kind="stable")[:MAX_ROWS]
+        numbers = np.sort(longest)
+        table = table.iloc[numbers]
     columns: list[dict[str, Any]] = [{"field": "request", "headerName": "Request", "width": 160, "filter": True}]
     # Fixed widths: with flexible ones the grid now and then keeps its rows hidden.
     width = max(142, 1180 // (len(found.labels) * (5 if clocked else 3)))
     number = {"type": "numericColumn", "width": width}
-    data = pd.DataFrame({"request": table.index.astype(str)})
+    data = pd.DataFrame({"n": numbers, "request": table.index.astype(str)})
     for k, label in enumerate(found.labels):
         own = table[label]
         shown = [("first_selected_round", "First round"), ("wait_rounds", "Rounds waited")]
@@ -198,6 +212,7 @@ def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
         columns.append({"headerName": label, "children": children})
     rows = data.astype(object).where(data.notna(), None).to_dict("records")
     return dash_ag_grid.AgGrid(
+        id="requests-grid",
         rowData=rows,
         columnDefs=columns,
         defaultColDef={"sortable": True, "resizable": True},

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from radixflow.scheduling.eviction import EVICTIONS
 from radixflow.scheduling.policies import POLICIES
 from radixflow.workloads import Workload, WorkloadError, list_builtin, load_workload
 
@@ -43,9 +44,10 @@ class Recipe:
     order: tuple[str, ...]
     policy: str
     options: tuple[tuple[str, int], ...]
+    eviction: str = "lru"
 
     @classmethod
-    def read(cls, data: Any, policy: Any) -> Recipe:
+    def read(cls, data: Any, policy: Any, eviction: Any = "lru") -> Recipe:
         """The recipe of a page's request. Raises RunRefused."""
         if not isinstance(data, dict):
             raise RunRefused("expected an object that names a workload")
@@ -54,6 +56,8 @@ class Recipe:
             raise RunRefused(f"unknown workload {str(name)[:40]!r}; expected a built-in one")
         if policy not in POLICIES:
             raise RunRefused(f"unknown policy {str(policy)[:40]!r}; expected one of {', '.join(POLICIES)}")
+        if eviction not in EVICTIONS:
+            raise RunRefused(f"unknown eviction {str(eviction)[:40]!r}; expected one of {', '.join(EVICTIONS)}")
         workload = load_workload(name)
         ids = [request.id for request in workload.requests]
         if len(ids) > MAX_REQUESTS:
@@ -69,7 +73,7 @@ class Recipe:
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise RunRefused(f"{key} is {str(value)[:20]}; expected a whole number from {low} to {high:,}")
         order = [] if order == ids else order
-        return cls(name, tuple(order), policy, tuple(sorted(options.items())))
+        return cls(name, tuple(order), policy, tuple(sorted(options.items())), eviction)
 
 
 class Planned:
@@ -160,6 +164,7 @@ class Laboratory:
                 "order": list(recipe.order),
                 "policy": recipe.policy,
                 "options": dict(recipe.options),
+                "eviction": recipe.eviction,
                 "trace": str(path),
             }
             answer = self._ask(job)

@@ -7,12 +7,14 @@ from typing import Any
 from dash import dcc, html
 
 from . import classroom
+from .exports import OFFERS, PICTURES
 
-VIEWS = (("replay", "Replay"), ("compare", "Compare"), ("classroom", "Classroom"))
+VIEWS = (("replay", "Replay"), ("compare", "Compare"), ("engines", "Engines"), ("classroom", "Classroom"))
 
 
-def page() -> html.Div:
-    """The whole page, the same for every session: nothing in it belongs to one of them."""
+def page(of_index: bool = False) -> html.Div:
+    """The whole page, the same for every session: nothing in it belongs to one of them. of_index: the engines are
+    those of a running index."""
     return html.Div(
         [
             html.A("Skip to the timeline", href="#timeline", className="skip"),
@@ -26,6 +28,7 @@ def page() -> html.Div:
                         className="card classroom",
                         **{"aria-label": "Classroom"},
                     ),
+                    _engines(),
                     html.Div([_stage(), _aside()], className="desk"),
                     html.Section(
                         [html.H2("Compare"), html.Div(id="compare-body", className="compare-body")],
@@ -42,7 +45,47 @@ def page() -> html.Div:
             html.Div(id="laid-out", hidden=True),
         ],
         id="page",
-        **{"data-view": "replay"},
+        **{"data-view": "replay", "data-engines": "index" if of_index else "traces"},
+    )
+
+
+def _engines() -> html.Section:
+    return html.Section(
+        [
+            html.Div(
+                [
+                    html.H2("Engines"),
+                    html.P(id="engines-source", className="soft", role="status"),
+                    html.Div(
+                        [
+                            html.Button(
+                                format.upper(),
+                                type="button",
+                                className="quiet",
+                                **{"data-format": format, "aria-label": f"Save this picture as {format.upper()}"},
+                            )
+                            for format in PICTURES
+                        ],
+                        id="engines-save",
+                        className="engines-save",
+                        role="group",
+                        **{"aria-label": "Save this picture"},
+                    ),
+                ],
+                className="engines-head",
+            ),
+            html.Div(id="engines-choice", className="chips", role="group", **{"aria-label": "Runs shown as engines"}),
+            html.Div(
+                [
+                    html.Div(id="engines-tree", className="engines-tree"),
+                    html.Div(id="engines-pane", className="engines-pane", tabIndex=0),
+                ],
+                className="engines-desk",
+            ),
+        ],
+        id="engines",
+        className="card engines",
+        **{"aria-label": "Engines"},
     )
 
 
@@ -72,36 +115,55 @@ def _header() -> html.Header:
     )
 
 
+SAVED = {
+    "Views": {
+        "timeline": "Timelines",
+        "tree": "Prefix tree",
+        "round": "Round and queue",
+        "request": "Request",
+        "trajectories": "Trajectories, whole run",
+        "bars": "Trajectories at this round",
+        "replay": "Replay, works offline",
+    },
+    "Charts": {
+        "rows": "Rows a round",
+        "slots": "Slots by cause",
+        "waits": "Waits by cause",
+        "latency": "Latency tail",
+        "cost": "Host time saved",
+    },
+    "Tables": {
+        "metrics": "Metrics",
+        "requests": "Requests",
+    },
+}
+"""The Save menu: what `exports.OFFERS` has, in groups, in words."""
+
+
 def _downloads() -> html.Details:
     """What is shown, to take away; the links' addresses follow the state."""
-    pictures = ("svg", "pdf", "png")
-    offers = [
-        ("Timelines", "timeline", pictures),
-        ("Prefix tree", "tree", pictures),
-        ("Metrics", "metrics", pictures),
-        ("Rows a round", "rows", pictures),
-        ("Slots by cause", "slots", pictures),
-        ("Waits by cause", "waits", pictures),
-        ("Latency tail", "latency", pictures),
-        ("Host time saved", "cost", pictures),
-        ("Replay, works offline", "replay", ("html",)),
-    ]
-    rows = [
-        html.Li(
-            [html.Span(words)]
-            + [
-                html.A(
-                    format.upper(),
-                    href="#",
-                    className="download",
-                    **{"data-what": what, "data-format": format, "aria-label": f"{words} as {format.upper()}"},
-                )
-                for format in formats
-            ]
+    menu: list[Any] = []
+    for group, offers in SAVED.items():
+        menu.append(html.H2(group))
+        menu.append(html.Ul([_offer(what, words) for what, words in offers.items()]))
+    return html.Details(
+        [html.Summary("Save", className="quiet"), html.Div(menu, className="saves")],
+        className="downloads",
+        id="downloads",
+    )
+
+
+def _offer(what: str, words: str) -> html.Li:
+    links = [
+        html.A(
+            format.upper(),
+            href="#",
+            className="download",
+            **{"data-what": what, "data-format": format, "aria-label": f"{words} as {format.upper()}"},
         )
-        for words, what, formats in offers
+        for format in OFFERS[what]
     ]
-    return html.Details([html.Summary("Save", className="quiet"), html.Ul(rows)], className="downloads", id="downloads")
+    return html.Li([html.Span(words), *links])
 
 
 def _toolbar() -> html.Div:
@@ -149,8 +211,36 @@ def _stage() -> html.Div:
             ),
             html.Section(id="tree", className="card tree", **{"aria-label": "Prefix tree"}),
             html.Div(id="node", className="card node"),
+            _trajectories(),
         ],
         className="stage",
+    )
+
+
+def _trajectories() -> html.Section:
+    """Contexts that grow turn by turn; the page shows it where somebody comes back to one."""
+    signs = [
+        ("own", "there to go on from"),
+        ("shared", "shared with others"),
+        ("dead", "no state goes with it"),
+        ("lost", "lost"),
+        ("gone", "nothing of its own left"),
+    ]
+    legend = [
+        html.Li([html.Span(className=f"bar-sign sign-{name}"), html.Span(words)], className=f"of-{name}")
+        for name, words in signs
+    ]
+    return html.Section(
+        [
+            html.Div([html.H2("Trajectories"), html.Ul(legend, className="bar-legend")], className="bar-head"),
+            html.Div(className="bar-columns"),
+            html.P(className="bar-words"),
+            html.P(className="bar-folded soft"),
+        ],
+        id="trajectories",
+        className="card trajectories",
+        hidden=True,
+        **{"aria-label": "Trajectories"},
     )
 
 

@@ -58,6 +58,7 @@ class Shelved:
             "key": self.key,
             "file": name,
             "policy": header.policy,
+            "eviction": header.config.eviction,
             "engine": header.engine,
             "model": header.model,
             "group": header.workload or name,
@@ -74,6 +75,8 @@ class Open:
     path: Path
     trace: Trace
     lock: threading.RLock = field(default_factory=threading.RLock)
+    working: threading.RLock = field(default_factory=threading.RLock)
+    """Held instead while a run that has ended is worked on for long: the same sums aren't made twice at a time."""
     version: int = 0
     """Counts updates; what was derived from an older version is stale."""
     _derived: dict[str, tuple[int, Any]] = field(default_factory=dict)
@@ -90,6 +93,11 @@ class Open:
             known = (self.version, build(self.trace))
             self._derived[name] = known
         return known[1]
+
+    def holds(self, name: str) -> bool:
+        """Whether `derived` has it already."""
+        known = self._derived.get(name)
+        return known is not None and known[0] == self.version
 
     @property
     def ledger(self) -> Ledger:
@@ -253,20 +261,21 @@ class Library:
         return known
 
     @contextmanager
-    def reading(self, key: str) -> Iterator[Open]:
-        """The open trace, with its lock held."""
+    def reading(self, key: str, long: bool = False) -> Iterator[Open]:
+        """The open trace, with its lock held. Where the work is `long` and the run has ended, without: nothing of it
+        changes any more, and pages go on meanwhile. Take no other trace's lock inside, `colours` among them."""
         opened = self.open(key)
-        with opened.lock:
+        with opened.working if long and opened.trace.complete else opened.lock:
             yield opened
 
     @contextmanager
-    def reading_all(self, keys: list[str]) -> Iterator[list[Open]]:
-        """Several open traces, all locks held; always taken in the same order, so that two readers can't
+    def reading_all(self, keys: list[str], long: bool = False) -> Iterator[list[Open]]:
+        """Several open traces, each as `reading` has it; always taken in the same order, so that two readers can't
         block."""
         opened = [self.open(key) for key in keys]
         with ExitStack() as stack:
             for one in sorted(opened, key=lambda one: one.key):
-                stack.enter_context(one.lock)
+                stack.enter_context(one.working if long and one.trace.complete else one.lock)
             yield opened
 
     def colours(self, keys: list[str]) -> Colours:
@@ -285,6 +294,9 @@ class Library:
                 colours.extend(planned)
             with one.lock:
                 colours.extend(one.trace)
+        if known is not None and sum(versions) < sum(known[0]):
+            # A run that is followed for days was read again without what its deleted files held.
+            colours.keep(id for one in opened for id in one.trace.ids)
         with self._lock:
             self._colours[name] = (versions, colours)
             while len(self._colours) > 4 * MAX_OPEN:

@@ -14,10 +14,11 @@ each.
 
 from __future__ import annotations
 
-import time
+import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -25,7 +26,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from radixflow.analysis.slots import slots
-from radixflow.analysis.waits import waits_by_cause
+from radixflow.analysis.waits import Ledger, waits_by_cause
 from radixflow.trace import Trace, TraceError
 
 from .library import Library, Open, UnknownTrace
@@ -33,6 +34,9 @@ from .library import Library, Open, UnknownTrace
 MAX_EXPORTED = 8
 """Traces in one answer: those listed first that aren't complete, then the others."""
 
+
+PATIENCE = 8.0
+"""Seconds that an answer waits for counts: Prometheus gives up after ten."""
 
 REST = 10
 QUICK_SECONDS = 0.5
@@ -53,22 +57,47 @@ class Causes(Collector):
     def __init__(self, library: Library):
         self._library = library
         self._known: weakref.WeakKeyDictionary[Trace, _Count] = weakref.WeakKeyDictionary()
+        self._counting: dict[str, threading.Thread] = {}
+        self._lock = threading.Lock()
 
     def describe(self) -> list[Metric]:
         return []
 
-    def _counted(self, opened: Open) -> dict[str, Any]:
-        """What a trace says, counted again only after a rest of ten times what the last count took: a run of
-        days must not be summed up all the time."""
+    def _counted(self, opened: Open, until: float) -> dict[str, Any] | None:
+        """What a trace says, or said when it was last counted; None where its first count isn't done `until` then.
+
+        It is counted again only after a rest of ten times what the last count took: a run of days must not be
+        summed up all the time."""
         known = self._known.get(opened.trace)
-        now = time.monotonic()
+        now = monotonic()
         if known is None or (known.version != opened.version and now >= known.again):
-            with opened.lock:
-                numbers = _numbers(opened.trace)
-                took = time.monotonic() - now
-                known = _Count(opened.version, now + REST * took if took > QUICK_SECONDS else now, numbers)
-                self._known[opened.trace] = known
-        return known.numbers
+            self._count(opened).join(max(0.0, until - now))
+            known = self._known.get(opened.trace)
+        return known.numbers if known is not None else None
+
+    def _count(self, opened: Open) -> threading.Thread:
+        """The thread that counts a trace, started where there is none."""
+        with self._lock:
+            thread = self._counting.get(opened.key)
+            if thread is None or not thread.is_alive():
+                thread = threading.Thread(target=self._make, args=(opened,), daemon=True)
+                self._counting[opened.key] = thread
+                thread.start()
+        return thread
+
+    def _make(self, opened: Open) -> None:
+        with self._library.reading(opened.key, long=True):
+            began = monotonic()
+            version, trace = opened.version, opened.trace
+            numbers = _numbers(trace, opened.ledger if opened.holds("ledger") else Ledger(trace))
+        now = monotonic()
+        again = now + REST * (now - began) if now - began > QUICK_SECONDS else now
+        self._known[trace] = _Count(version, again, numbers)
+
+    def _busy(self, opened: Open) -> bool:
+        with self._lock:
+            thread = self._counting.get(opened.key)
+        return thread is not None and thread.is_alive()
 
     def collect(self) -> Iterator[Metric]:
         labels = ["trace", "policy"]
@@ -80,14 +109,18 @@ class Causes(Collector):
         tokens = CounterMetricFamily("radixflow_scheduled_tokens", "Tokens scheduled", labels=labels)
         requests = GaugeMetricFamily("radixflow_requests", "Requests by state", labels=[*labels, "state"])
         complete = GaugeMetricFamily("radixflow_trace_complete", "1 where the run's end was read", labels=labels)
+        until = monotonic() + PATIENCE
         for described in self._library.list()[:MAX_EXPORTED]:
             who = [described["key"], described["policy"]]
             try:
                 opened = self._library.open(described["key"])
-                opened.update()
-                numbers = self._counted(opened)
+                if not self._busy(opened):
+                    opened.update()
+                numbers = self._counted(opened, until)
             except (TraceError, UnknownTrace, OSError):
                 continue
+            if numbers is None:
+                continue  # a long trace: in one of the next answers
             for cause, count in numbers["slots"].items():
                 slot.add_metric([*who, cause], count)
             for cause, (count, seconds) in numbers["waits"].items():
@@ -101,8 +134,8 @@ class Causes(Collector):
         yield from (slot, rounds, time, total, tokens, requests, complete)
 
 
-def _numbers(trace: Any) -> dict[str, Any]:
-    waited = waits_by_cause(trace)
+def _numbers(trace: Any, ledger: Ledger) -> dict[str, Any]:
+    waited = waits_by_cause(trace, ledger)
     requests = trace.requests
     return {
         "slots": {cause: int(count) for cause, count in slots(trace).totals.items()},

@@ -6,6 +6,8 @@ from typing import Any
 
 from dash import html
 
+from radixflow.figures.cards import chips as chips_of
+
 from .library import Library
 from .parts import chips
 
@@ -25,7 +27,7 @@ def node_view(library: Library, key: str, node_id: str, n: int, among: list[str]
         ids = trace.ids
         out: list[Any] = [
             html.Div([html.H3(node.name), html.Span(note, className="soft")], className="strip-title"),
-            chips([ids[i] for i in requests], colours),
+            chips(chips_of([ids[i] for i in requests], colours)),
         ]
         rows = []
         for group in trace.config.groups:

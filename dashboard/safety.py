@@ -18,8 +18,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 MAX_BODY = 2**20
 """Bytes of a request's body."""
 
-MAX_QUERY = 8192
-"""Bytes of a request's query."""
+MAX_QUERY = 2**15
+"""Bytes of a question's query: an id of ten thousand letters fits."""
 
 COOKIE = "radixflow_token"
 

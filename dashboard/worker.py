@@ -1,7 +1,7 @@
 """Runs workloads on the simulated engine, in a process of its own that stays warm. Started by `laboratory`.
 
 First says `{"ready": true}`. Then reads one JSON object a line, `{"workload", "order", "policy", "options",
-"trace"}`, and answers each with one: `{"trace", "end"}` or `{"error"}`. Importing vLLM takes seconds; a run
+"eviction", "trace"}`, and answers each with one: `{"trace", "end"}` or `{"error"}`. Importing vLLM takes seconds; a run
 after that, well under one.
 """
 
@@ -27,7 +27,7 @@ def main() -> None:
             workload = load_workload(job["workload"])
             if job["order"]:
                 workload.requests = reordered(workload.requests, job["order"])
-            done = run_workload(workload, job["policy"], trace=job["trace"], **job["options"])
+            done = run_workload(workload, job["policy"], trace=job["trace"], eviction=job["eviction"], **job["options"])
             answer = {"trace": str(done.trace_path), "end": done.end}
         except Exception as error:  # a run that fails is an answer, not the end of the worker
             answer = {"error": str(error).split("\n")[0] or type(error).__name__}

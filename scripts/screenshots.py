@@ -42,6 +42,8 @@ class Picture:
     whole: bool = False
     """The whole page, not only what fits the window."""
     runs: int = 2
+    card: str | None = None
+    """Of one card only, by its id."""
 
 
 PICTURES = (
@@ -56,6 +58,7 @@ PICTURES = (
     Picture("long-run", "bursty", "round=40"),
     Picture("narrow", "figure1", size=(420, 900)),
     Picture("classroom", "figure1", "view=classroom"),
+    Picture("trajectories", "agents", "round=700", card="trajectories"),
 )
 
 
@@ -69,6 +72,10 @@ def recorded(folder: Path) -> list[Path]:
             path = folder / f"{workload}-{policy}.rft.jsonl.zst"
             rf.run(workload, policy=policy, trace=path)
             paths.append(path)
+    for eviction in ("lru", "rr"):
+        path = folder / f"agents-{eviction}.rft.jsonl.zst"
+        rf.run("agents", policy="radix", eviction=eviction, trace=path)
+        paths.append(path)
     return paths
 
 
@@ -115,7 +122,13 @@ def take(browser, address: str, picture: Picture, folder: Path) -> Path:
     page.mouse.move(0, 0)
     page.wait_for_timeout(1500)
     path = folder / f"{picture.name}.png"
-    page.screenshot(path=path, full_page=picture.whole)
+    if picture.card is None:
+        page.screenshot(path=path, full_page=picture.whole)
+    else:
+        card = page.locator(f"#{picture.card}")
+        card.scroll_into_view_if_needed()
+        page.wait_for_timeout(1500)
+        card.screenshot(path=path)
     context.close()
     return path
 

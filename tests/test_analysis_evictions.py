@@ -134,13 +134,13 @@ def test_a_turn_that_comes_while_the_last_one_runs_is_no_return(tmp_path):
     assert returns(trace).empty
 
 
-def runs(**options):
+def runs(engine=None, **options):
     pytest.importorskip("vllm")
     from radixflow.engines.run import run
     from radixflow.workloads import load_workload
 
     workload = load_workload("agents", **options)
-    return [run(workload, "radix", eviction=eviction, probe=0) for eviction in ("lru", "rr")]
+    return [run(workload, "radix", eviction=eviction, probe=0, **(engine or {})) for eviction in ("lru", "rr")]
 
 
 @pytest.fixture(scope="module")
@@ -200,3 +200,16 @@ def test_the_finding_of_a_lost_state_names_who_evicted_it():
             by = finding.facts["evicted_by"]
             assert by in set(taken["evictor"])
             assert by in finding.message
+
+
+def test_bars_of_a_real_hybrid_run_are_what_its_look_ups_found():
+    from radixflow.figures.trajectory_bars import Contexts
+
+    options = {"agents": 12, "active": 0.2, "turns": 5, "context": 600, "capacity": 0.6}
+    for trace in runs(engine={"state_groups": 1}, **options):
+        contexts = Contexts(trace)
+        table = returns(trace)
+        assert len(table) > 30
+        for back in table.itertuples():
+            bar = contexts.bar(contexts.names[back.trajectory], trace.tree(back.round))
+            assert (bar.ready, bar.lost, bar.miss) == (back.reused, back.missed, back.miss)

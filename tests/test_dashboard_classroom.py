@@ -68,3 +68,18 @@ def test_a_class_reorders_requests_and_sees_what_each_policy_makes_of_it(page):
         page.keyboard.press("Tab")
         page.wait_for_selector("#message:not([hidden])")
         assert "Expected a whole number" in page.locator("#message").inner_text()
+        # Agents under two evictions, from a link; then the same one for both.
+        page.goto(f"{address}/?view=classroom&workload=agents&policy=radix&policy=radix&eviction=lru&eviction=rr")
+        shown = "(names) => radixflow.describe().trajectories?.runs.map((run) => run.eviction).join() === names"
+        page.wait_for_function(shown, arg="lru,rr", timeout=60_000)
+        assert drawn(page)["lanes"][0]["num_rounds"] != drawn(page)["lanes"][1]["num_rounds"]
+        page.select_option("#lab-eviction-a", "rr")
+        page.wait_for_function(shown, arg="rr,rr", timeout=60_000)
+        page.goto("about:blank")
+
+
+def test_a_recipe_names_an_eviction_and_equal_ones_with_another_are_two_runs():
+    lru, rr = (Recipe.read({"workload": "agents"}, "radix", eviction) for eviction in ("lru", "rr"))
+    assert lru == Recipe.read({"workload": "agents"}, "radix") != rr
+    with pytest.raises(RunRefused, match="unknown eviction 'fifo'; expected one of lru, rr"):
+        Recipe.read({"workload": "agents"}, "radix", "fifo")

@@ -52,13 +52,14 @@ def command(monkeypatch, capfd, tmp_path):
 
 
 def test_the_figures_are_those_that_the_runs_give(traces, clocked):
-    alone = ["timeline-radix", "tree-radix", "slots", "waits", "rows"]
-    assert list(run_figures(traces[:1])) == alone
-    both = ["timeline-radix", "tree-radix", "timeline-radixflow", "tree-radixflow", "figure1-timelines"]
-    assert list(run_figures(traces)) == [*both, "slots", "waits", "rows", "cost", "figure4-rounds"]
-    assert list(run_figures(clocked)) == [
-        *both, "slots", "waits", "rows", "latency", "cost", "figure3-latency", "figure4-rounds",
-    ]  # fmt: skip
+    own = ("timeline", "tree", "round")
+    totals = ["slots", "waits", "rows", "requests"]
+    assert list(run_figures(traces[:1])) == [*(f"{name}-radix" for name in own), *totals]
+    asked = run_figures(traces[:1], request="A1")
+    assert list(asked) == [*(f"{name}-radix" for name in (*own, "request")), *totals]
+    both = [*(f"{name}-{policy}" for policy in ("radix", "radixflow") for name in own), "figure1-timelines"]
+    assert list(run_figures(traces)) == [*both, *totals, "cost", "figure4-rounds"]
+    assert list(run_figures(clocked)) == [*both, *totals, "latency", "cost", "figure3-latency", "figure4-rounds"]
 
 
 def test_a_folder_holds_each_figure_as_pdf_and_svg_at_both_widths(traces, tmp_path, monkeypatch):

@@ -141,7 +141,7 @@ def test_an_exported_page_cannot_be_broken_out_of_by_an_id(tmp_path):
 
 
 def test_a_run_too_long_for_one_file_is_refused_with_the_way_out(monkeypatch, radix, tmp_path):
-    from radixflow.figures import page
+    from radixflow.figures.offline import page
 
     monkeypatch.setattr(page, "MAX_ROUNDS", 5)
     with pytest.raises(ValueError, match="6 rounds, expected at most 5 in one file; name a range"):

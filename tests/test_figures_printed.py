@@ -13,8 +13,8 @@ import pytest
 from radixflow import figures
 from radixflow.export import run_figures
 from radixflow.figures.figure import WIDTHS, styled
-from radixflow.figures.printed_comparison import CAUSE_HATCHES, run_labels
-from radixflow.figures.printed_runs import by_policy, ratios
+from radixflow.figures.printed.comparison import CAUSE_HATCHES, run_labels
+from radixflow.figures.printed.runs import by_policy, ratios
 from radixflow.trace import open_trace
 
 MODELS = ("Qwen3.5-0.8B", "Qwen3.5-27B", "Nemotron-9B")
@@ -224,7 +224,7 @@ def test_bars_hold_the_slots_and_waits_of_each_run(traces):
 def test_causes_are_told_apart_by_their_hatch():
     from radixflow.analysis import SLOT_CAUSES, WAIT_CAUSES
     from radixflow.figures.palette import SLOTS, slot_class
-    from radixflow.figures.printed_timeline import HATCHES
+    from radixflow.figures.printed.timeline import HATCHES
 
     for causes in (SLOT_CAUSES[1:], WAIT_CAUSES):
         looks = [CAUSE_HATCHES.get(c) or HATCHES[SLOTS[slot_class(c)]["pattern"]] for c in causes]

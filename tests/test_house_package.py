@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-
-PACKAGES = {"radixflow": "radixflow", "dashboard": "radixflow_dashboard"}
-PROJECT_FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
+import wheels
+from wheels import PACKAGES
 
 
 @pytest.fixture(scope="module")
-def wheel(root, tmp_path_factory) -> zipfile.ZipFile:
-    """Built from a copy, so that nothing is left in the repository."""
-    folder = tmp_path_factory.mktemp("project")
-    for name in (*PACKAGES, "etc"):
-        shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in PROJECT_FILES:
-        shutil.copy(root / name, folder)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "."]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
-    assert result.returncode == 0, result.stderr
-    (path,) = folder.glob("radixflow-*.whl")
-    return zipfile.ZipFile(path)
+def wheel(tmp_path_factory) -> zipfile.ZipFile:
+    return zipfile.ZipFile(wheels.build(tmp_path_factory.mktemp("project")))
 
 
 def package_files(root: Path) -> set[str]:

@@ -36,10 +36,14 @@ EXERCISES: dict[str, tuple[str, tuple[str, ...]]] = {
     "09": ("culprit = 'draft_backoff'", ("culprit = 'state_evicted'", "culprit = 'state_missing_at_match'")),
     "10": ("rounds_radix = rounds_radixflow = 4", ("rounds_radix, rounds_radixflow = 6, 4",)),
     "11": ("best_percent = {reusable}", ("best_percent = 100", "best_percent = 0")),
+    "12": (
+        "recomputed_percent, one_in_a_hundred = 25, True",
+        ("recomputed_percent, one_in_a_hundred = 25, False", "recomputed_percent, one_in_a_hundred = 18.75, True"),
+    ),
 }
 """Of each lesson, an answer that its check must accept, and some that it must refuse."""
 
-PICTURES = {"01": 4, "02": 2, "03": 4, "04": 3, "05": 4, "06": 3, "07": 2, "08": 1, "09": 3, "10": 1, "11": 3}
+PICTURES = {"01": 4, "02": 2, "03": 4, "04": 3, "05": 4, "06": 3, "07": 2, "08": 1, "09": 3, "10": 1, "11": 3, "12": 3}
 """How many pictures a lesson must show at least."""
 
 SAID = {
@@ -67,6 +71,13 @@ SAID = {
     "09": ["budget_below_block:", "checkpoint_in_unique_tokens (warning)", "the run stalled"],
     "10": ["6 rounds, every batch equal to the simulated one: True", "'same': 15, 'requests': 15"],
     "11": ["6 prompts, read by bytes", "32 requests of a Mooncake trace", "same_round_dependency:", "blocked visits"],
+    "12": [
+        "0   a2.t1    171      2304     256    2048  whole   a3.t3",
+        "0   a2.t1    171      2304    1856     448  partial    a9.t1",
+        "whole misses     36      0",
+        "m >= n (n_a = 2.0, m = 14.6, n = 12): all trajectories fit, so lru and rr are the same.",
+        "m <= n_a (n_a = 6.0, m = 3.5, n = 12): not even the active trajectories fit, so lru and rr are the same.",
+    ],
 }
 """What a lesson must say, in the committed outputs as in new ones."""
 

@@ -52,6 +52,16 @@ def test_where_no_widget_runs_there_is_a_picture(traces):
     assert "application/vnd.jupyter.widget-view+json" in data
 
 
+def test_the_picture_has_the_players_own_labels(traces):
+    plain = rf.player(*traces).still()
+    assert rf.player(*traces, labels=["sparse", "dense"]).still() != plain
+    assert rf.player(*traces, labels=["radix", "radixflow+noadmit"]).still() == plain
+    svg = rf.figures.compare(*traces, labels=["sparse", "dense"])
+    assert "labels=['sparse', 'dense']" in svg.render("svg").decode()
+    with pytest.raises(ValueError, match="1 labels given, expected 2"):
+        rf.figures.compare(*traces, labels=["sparse"])
+
+
 def test_a_player_of_nothing_says_what_it_wants():
     with pytest.raises(ValueError, match="needs a trace"):
         rf.player()

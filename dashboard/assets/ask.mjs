@@ -27,6 +27,7 @@ export async function fetched(address) {
 }
 
 async function answer(response) {
+  if (response.status === 414) throw new Error("An id this long can't be asked about.");
   const data = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(data.error || `the server answered ${response.status}`);
   return data;

@@ -1,12 +1,14 @@
 // Wires the page: waits for Dash to lay it out, then connects state, panes, transport, selectors and the callbacks.
 
-import { ask, fetched } from "./ask.mjs";
+import { ask, fetched, overtaken } from "./ask.mjs";
+import { createEngines } from "./engines.mjs";
 import { createLab } from "./lab.mjs";
 import { createLive } from "./live.mjs";
 import { show } from "./panels.mjs";
 import { createPanes } from "./panes.mjs";
 import { createPickers } from "./pickers.mjs";
-import { createState, read } from "./state.mjs";
+import { createState, initial, read } from "./state.mjs";
+import { createTrajectories } from "./trajectories.mjs";
 import { createTransport } from "./transport.mjs";
 
 const ready = (id) =>
@@ -25,6 +27,15 @@ function save({ name, content }) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+// The table of requests as somebody sorted or filtered it: the numbers of its first rows, and how many there are.
+function shownRows(most = 40) {
+  const grid = document.getElementById("requests-grid") && window.dash_ag_grid?.getApi("requests-grid");
+  if (!grid || !(grid.isAnyFilterPresent() || grid.getColumnState().some(({ sort }) => sort))) return {};
+  const of = grid.getDisplayedRowCount();
+  const rows = Array.from({ length: Math.min(most, of) }, (_, k) => grid.getDisplayedRowAtIndex(k).data.n);
+  return rows.length ? { rows: rows.join("."), of } : {};
+}
+
 // At once, then at most every so often, and always the last one.
 function throttle(action, ms) {
   let timer = 0;
@@ -32,7 +43,7 @@ function throttle(action, ms) {
   const run = () => {
     again = false;
     action();
-    timer = setTimeout(() => ((timer = 0), again && run()), ms);
+    timer = setTimeout(() => ((timer = 0), again && run()), typeof ms === "function" ? ms() : ms);
   };
   return () => (timer ? (again = true) : run());
 }
@@ -57,8 +68,10 @@ async function start() {
   }
 
   const panes = createPanes(store, { say, play: () => transport.toggle(), loaded, chosenNode });
+  const trajectories = createTrajectories(store, { panes, failed: (error) => overtaken(error) || say(error.message) });
   const lab = createLab(store, { say });
   const pickers = createPickers(store, { lab });
+  const engines = createEngines(store, { pickers, say, save, shown: () => (page.dataset.ready = "true") });
 
   function chosenNode(node) {
     if (node) show("node", { trace: panes.shown(), node: node.id, round: store.get().round, among: panes.among() }, say);
@@ -80,7 +93,7 @@ async function start() {
       await pickers.refresh();
       store.set({ traces: store.get().traces.map((key) => (key === old ? next : key)), round: 1, request: null, first: null, last: null });
     },
-    grown: () => (transport.show(), tellCursor(), soonTellSelection(), facts()),
+    grown: () => (transport.show(), tellCursor(), soonTellSelection(), trajectories.refresh(), facts()),
   });
 
   function loaded(overviews) {
@@ -91,6 +104,7 @@ async function start() {
     tellCursor();
     tellSelection();
     tellComparison();
+    trajectories.refresh();
     page.dataset.ready = "true";
     // Milliseconds from the navigation to the frame that holds the first picture.
     requestAnimationFrame(() => requestAnimationFrame((now) => (page.dataset.drawn ??= Math.round(now))));
@@ -110,7 +124,8 @@ async function start() {
   const tellCursor = throttle(() => {
     const trace = panes.shown();
     if (trace) show("round", { trace, round: store.get().round, among: panes.among() }, say);
-  }, 40);
+    // While it plays, frames come first.
+  }, () => (transport?.playing() ? 120 : 40));
 
   function tellSelection() {
     const trace = panes.shown();
@@ -159,7 +174,7 @@ async function start() {
     if (changed.has("round") && before.round !== state.round && state.round < panes.longest() && !transport.playing()) live.leave();
   });
 
-  document.querySelectorAll(".tab").forEach((tab) => tab.addEventListener("click", () => store.set({ view: tab.dataset.view })));
+  document.querySelectorAll(".tab").forEach((tab) => tab.addEventListener("click", () => store.set({ view: tab.dataset.view }, true)));
   document.querySelectorAll("[data-axis]").forEach((button) => button.addEventListener("click", () => store.set({ axis: button.dataset.axis })));
   document.addEventListener("click", (event) => {
     const chip = event.target.closest("[data-request]");
@@ -188,10 +203,13 @@ async function start() {
   });
   const downloads = document.getElementById("downloads");
   downloads.addEventListener("toggle", () => {
-    const { round, first, last } = store.get();
+    const { round, request, first, last } = store.get();
+    const query = { traces: panes.among(), shown: panes.shown(), round, first: first ?? 1, last: last ?? panes.longest(), theme: theme() };
     for (const link of downloads.querySelectorAll("a")) {
-      const traces = link.dataset.what === "tree" ? panes.shown() : panes.among();
-      link.href = `/api/export?${new URLSearchParams({ traces, what: link.dataset.what, format: link.dataset.format, round, first: first ?? 1, last: last ?? panes.longest(), theme: theme() })}`;
+      const { what, format } = link.dataset;
+      if (["trajectories", "bars"].includes(what)) link.closest("li").hidden = !trajectories.describe();
+      const more = what === "request" && request !== null ? { request } : what === "requests" ? shownRows() : {};
+      link.href = `/api/export?${new URLSearchParams({ ...query, what, format, ...more })}`;
     }
   });
   // Fetched first, so that what can't be drawn says why instead of leaving the page.
@@ -216,10 +234,16 @@ async function start() {
 
   // For browser tests: what is drawn, and where.
   const { describe, place, longest, covers, treeRound } = panes;
-  window.radixflow = { describe, place, rounds: longest, covers, treeRound, state: () => ({ ...store.get() }) };
+  window.radixflow = { describe: () => ({ ...describe(), trajectories: trajectories.describe() }), place, rounds: longest, covers, treeRound, engines: engines.describe, state: () => ({ ...store.get() }) };
 
   showView();
   const runs = await pickers.refresh();
+  if (store.get().view === "engines") engines.refresh();
+  if (engines.ofIndex && !runs.length && !store.get().traces.length) {
+    store.set({ view: store.get().view === "classroom" ? "classroom" : "engines" });
+    if (store.get().view === "classroom") await enter("classroom");
+    return;
+  }
   if (store.get().view === "classroom" || (!runs.length && !store.get().traces.length)) {
     if (store.get().view !== "classroom") store.set({ view: "classroom" });
     else await enter("classroom");
@@ -227,7 +251,8 @@ async function start() {
   }
   if (store.get().traces.length) {
     pickers.show();
-    await panes.load();
+    // A link to runs that aren't here: said, and others shown.
+    if (!(await panes.load()) && runs.length) store.set({ ...initial(), view: store.get().view, traces: pickers.pair(pickers.groupOf(runs[0])) });
   } else store.set({ traces: pickers.pair(pickers.groupOf(runs[0])) });
   document.querySelectorAll("[data-axis]").forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.axis === store.get().axis)));
 }

@@ -14,6 +14,7 @@ export function createLab(store, { say }) {
     document.querySelector(`[data-number="${option}"]`).append(fields[name]);
   }
   const field = (name) => fields[name];
+  const evictions = ["a", "b"].map((name) => document.getElementById(`lab-eviction-${name}`));
   const order = createOrder(document.getElementById("order"), (ids) => {
     store.set({ order: ids });
     run();
@@ -35,12 +36,13 @@ export function createLab(store, { say }) {
 
   async function choose(name, fresh = true) {
     workload = await ask("/api/workload", { name });
-    if (fresh) store.set({ workload: name, order: null, rows: null, tokens: null, block: null });
+    if (fresh) store.set({ workload: name, order: null, rows: null, tokens: null, block: null, evictions: null });
     note.textContent = workload.note;
     const ids = new Map(workload.requests.map((request) => [request.id, request]));
     const wanted = store.get().order;
     const known = wanted && wanted.length === ids.size && wanted.every((id) => ids.has(id));
     order.show(known ? wanted.map((id) => ids.get(id)) : workload.requests);
+    evictions.forEach((select, k) => (select.value = store.get().evictions?.[k] ?? "lru"));
     for (const name of Object.keys(FIELDS)) {
       const [low, high] = workload.limits[FIELDS[name]];
       Object.assign(field(name), { min: low, max: high, value: store.get()[name] ?? workload.options[FIELDS[name]] ?? "" });
@@ -65,7 +67,9 @@ export function createLab(store, { say }) {
     }, 500);
     status.textContent = "Running";
     try {
-      const { keys } = await post("/api/run", { workload: workload.name, order: store.get().order, options, policies: store.get().policies });
+      const recipe = store.get();
+      const asked = recipe.policies.map((_, k) => recipe.evictions?.[k] ?? "lru");
+      const { keys } = await post("/api/run", { workload: workload.name, order: recipe.order, options, policies: recipe.policies, evictions: asked });
       if (mine !== serial) return;
       status.textContent = `Ran in ${((performance.now() - began) / 1000).toFixed(2)} s`;
       store.set({ traces: keys, side: Math.min(store.get().side, keys.length - 1), first: null, last: null });
@@ -83,6 +87,12 @@ export function createLab(store, { say }) {
       store.set({ [name]: value });
       run();
     });
+  evictions.forEach((select) =>
+    select.addEventListener("change", () => {
+      store.set({ evictions: evictions.map((one) => one.value) });
+      run();
+    }),
+  );
   document.getElementById("lab-run").addEventListener("click", runNow);
   document.getElementById("lab-reset").addEventListener("click", async () => {
     await choose(workload.name);

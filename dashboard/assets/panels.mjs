@@ -27,9 +27,14 @@ function fill(id, parts) {
 
 // Ask for what an inspector shows; an older question of the same kind is given up.
 export async function show(kind, query, say) {
+  // Of a long run all waits are added up for the first request that is asked about.
+  const summing = [["p", { className: "soft" }, ["Adding up all waits of this run, once ..."]]];
+  const slow = kind === "request" && query.request !== null ? setTimeout(() => fill("request-inspector", summing), 900) : 0;
   try {
     for (const [id, parts] of Object.entries(await ask(`/api/${kind}`, query, kind))) fill(id, parts);
   } catch (error) {
     overtaken(error) || say(error.message);
+  } finally {
+    clearTimeout(slow);
   }
 }

@@ -29,7 +29,7 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
       own.timeline?.destroy();
       own.timeline = createTimeline(host, {
         theme: "auto",
-        title: true,
+        title: overview.label,
         label: overview.label,
         onCursor: (round) => store.set({ round, side: k }),
         onSelect: (request) => store.set({ request, side: k }),
@@ -55,7 +55,7 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
     return own;
   }
 
-  // Show the state's traces, one lane each.
+  // Show the state's traces, one lane each; false where one of them can't be had.
   async function load() {
     const { traces } = store.get();
     while (lanes.length < traces.length) lanes.push(lane(lanes.length));
@@ -63,9 +63,10 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
     try {
       fetched = await Promise.all(traces.map(async (key) => overviews.get(key) ?? (await ask("/api/overview", { trace: key }))));
     } catch (error) {
-      return failed(error);
+      failed(error);
+      return false;
     }
-    if (traces !== store.get().traces) return;
+    if (traces !== store.get().traces) return true;
     fetched.forEach((overview) => overviews.set(overview.key, overview));
     name(fetched);
     const whole = Math.max(1, ...fetched.map((o) => o.num_rounds));
@@ -95,6 +96,7 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
     markShown();
     loaded(fetched);
     refreshTree();
+    return true;
   }
 
   // Which timeline tree and inspectors speak about.
@@ -103,16 +105,17 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
     document.querySelectorAll(".lane").forEach((host, k) => host.classList.toggle("shown", k === side && traces.length > 1));
   }
 
-  // Runs of the same policy are told apart by number.
+  // Runs of the same policy are told apart by letter, and by eviction where that differs.
   function name(list) {
     const letters = "ABCDEF";
-    list.forEach((overview, k) => (overview.label = list.length > 1 ? `${letters[k]}  ${overview.policy}` : overview.policy));
+    const differ = list.some((overview) => overview.eviction !== list[0].eviction);
+    list.forEach((overview, k) => (overview.label = `${list.length > 1 ? `${letters[k]}  ` : ""}${overview.policy}${differ ? `, ${overview.eviction}` : ""}`));
   }
 
   // The inspector and the timeline ask first.
   function soonTree() {
     clearTimeout(treeTimer);
-    treeTimer = setTimeout(refreshTree, 5);
+    treeTimer = setTimeout(refreshTree, 0);
   }
 
   // While a run goes on, new rounds are more urgent than its tree: it rests eight times as long as it takes.
@@ -136,6 +139,15 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
     while (trees.size > 6) trees.delete(trees.keys().next().value);
     found.catch(() => trees.delete(name));
     return found;
+  }
+
+  // Calls back once the next frame is on the screen.
+  function painted(then) {
+    requestAnimationFrame(() => {
+      const channel = new MessageChannel();
+      channel.port1.onmessage = then;
+      channel.port2.postMessage(null);
+    });
   }
 
   function foresee(key, round) {
@@ -163,7 +175,7 @@ export function createPanes(store, { say, play, loaded, chosenNode }) {
           onNode: chosenNode,
         });
       tree.setData(layout);
-      requestAnimationFrame(() => requestAnimationFrame(() => (drawnTree = layout.round)));
+      painted(() => (drawnTree = layout.round));
       tree.setSelection(store.get().request);
       setTimeout(() => foresee(key, round), 30);
     } catch (error) {

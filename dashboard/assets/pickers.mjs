@@ -25,8 +25,9 @@ export function createPickers(store, { lab }) {
   // The runs of one workload, in words that tell them apart.
   function siblings(group) {
     const own = runs.filter((run) => groupOf(run) === group);
-    const twice = (run) => own.filter((other) => other.policy === run.policy).length > 1;
-    return own.map((run) => [run.key, twice(run) ? `${run.policy} (${run.file})` : run.policy, run.file]);
+    const alike = (run) => own.filter((other) => other.policy === run.policy);
+    const words = (run) => (alike(run).length < 2 ? run.policy : alike(run).every((other) => other === run || other.eviction !== run.eviction) ? `${run.policy}, ${run.eviction}` : `${run.policy} (${run.file})`);
+    return own.map((run) => [run.key, words(run), run.file]);
   }
 
   function show() {

@@ -1,6 +1,8 @@
 // What the page shows, in one place: everything that a link must carry. Pure but for `remember`.
 
-const NAMES = ["view", "traces", "side", "round", "follow", "request", "axis", "first", "last", "workload", "order", "rows", "tokens", "block", "policies"];
+const NAMES = ["view", "traces", "side", "round", "follow", "request", "axis", "first", "last", "workload", "order", "rows", "tokens", "block", "policies", "evictions"];
+
+const LONGEST = 16_000; // letters of an id in a link
 
 // The state of a page opened without a link.
 export const initial = () => ({
@@ -19,6 +21,7 @@ export const initial = () => ({
   tokens: null,
   block: null,
   policies: null,
+  evictions: null, // one a policy
 });
 
 const whole = (text) => (/^\d{1,15}$/.test(text ?? "") ? Number(text) : null);
@@ -28,7 +31,7 @@ const list = (text) => (text ? text.split(".").filter(Boolean) : null);
 export function read(query) {
   const at = new URLSearchParams(query);
   const state = initial();
-  if (["replay", "compare", "classroom"].includes(at.get("view"))) state.view = at.get("view");
+  if (["replay", "compare", "engines", "classroom"].includes(at.get("view"))) state.view = at.get("view");
   state.traces = (list(at.get("traces")) ?? []).slice(0, 6);
   state.side = Math.min(Math.max(0, state.traces.length - 1), whole(at.get("side")) ?? 0);
   state.round = Math.max(1, whole(at.get("round")) ?? 1);
@@ -40,6 +43,7 @@ export function read(query) {
   state.order = at.has("order") ? at.getAll("order") : null;
   for (const name of ["rows", "tokens", "block"]) state[name] = whole(at.get(name));
   state.policies = at.has("policy") ? at.getAll("policy").slice(0, 6) : null;
+  state.evictions = at.has("eviction") ? at.getAll("eviction").slice(0, 6) : null;
   return state;
 }
 
@@ -52,7 +56,8 @@ export function write(state) {
   if (state.traces.length && !lab) at.set("traces", state.traces.join("."));
   if (state.side) at.set("side", state.side);
   if (!state.follow) at.set("round", state.round);
-  if (state.request !== null) at.set("request", state.request);
+  // A server takes no address of any length.
+  if (state.request !== null && encodeURIComponent(state.request).length <= LONGEST) at.set("request", state.request);
   if (state.axis !== "round") at.set("axis", state.axis);
   if (state.first !== null && state.last !== null) (at.set("first", state.first), at.set("last", state.last));
   if (lab) {
@@ -60,6 +65,7 @@ export function write(state) {
     for (const name of ["rows", "tokens", "block"]) if (state[name] !== null) at.set(name, state[name]);
     for (const id of state.order ?? []) at.append("order", id);
     for (const policy of state.policies ?? []) at.append("policy", policy);
+    for (const eviction of state.evictions ?? []) at.append("eviction", eviction);
   }
   return at.toString();
 }
@@ -69,22 +75,41 @@ export function createState(start) {
   const state = { ...start };
   const listeners = new Set();
   let timer = 0;
+  const place = (of) => "?" + write(of);
   const remember = () => {
     clearTimeout(timer);
     // Browsers refuse addresses that change too often.
-    timer = setTimeout(() => history.replaceState(null, "", "?" + write(state)), 150);
+    timer = setTimeout(() => ((timer = 0), history.replaceState(null, "", place(state))), 150);
   };
+  const tell = (changes) => {
+    const before = { ...state };
+    const changed = Object.keys(changes).filter((name) => NAMES.includes(name) && JSON.stringify(state[name]) !== JSON.stringify(changes[name]));
+    if (!changed.length) return null;
+    Object.assign(state, changes);
+    for (const listener of listeners) listener(new Set(changed), state, before);
+    return before;
+  };
+  // Back and forward: what the address doesn't say stays as it is.
+  globalThis.addEventListener?.("popstate", () => {
+    clearTimeout(timer);
+    const { traces, round, follow, ...found } = read(location.search);
+    if (traces.length) found.traces = traces;
+    if (new URLSearchParams(location.search).has("round")) Object.assign(found, { round, follow });
+    tell(found);
+  });
   return {
     get: () => state,
     on(listener) {
       listeners.add(listener);
     },
-    set(changes) {
-      const before = { ...state };
-      const changed = Object.keys(changes).filter((name) => NAMES.includes(name) && JSON.stringify(state[name]) !== JSON.stringify(changes[name]));
-      if (!changed.length) return;
-      Object.assign(state, changes);
-      for (const listener of listeners) listener(new Set(changed), state, before);
+    // step: the back button comes back to what was before.
+    set(changes, step = false) {
+      const before = tell(changes);
+      if (!before) return;
+      if (step) {
+        history.replaceState(null, "", place(before));
+        history.pushState(null, "", place(state));
+      }
       remember();
     },
   };

@@ -106,7 +106,7 @@ def compare(*traces) -> Comparison:
         costs=costs,
         refusals=refusals,
         divergences=[diverge(traces[0], trace) for trace in traces[1:]],
-        requests=pd.concat([_requests(ledger) for ledger in ledgers], axis=1, keys=labels),
+        requests=pd.concat([request_rows(ledger) for ledger in ledgers], axis=1, keys=labels),
         warnings=differences(traces, labels),
     )
 
@@ -193,7 +193,8 @@ def _columns(labels: list[str], tables: list[pd.DataFrame], name: str) -> pd.Dat
     ]
 
 
-def _requests(ledger: Ledger) -> pd.DataFrame:
+def request_rows(ledger: Ledger) -> pd.DataFrame:
+    """One row a request of a run, as `Comparison.requests` has them for each."""
     requests = ledger.trace.requests
     rounds, ns = ledger.totals()
     first = [k for k, period in enumerate(ledger.periods) if not period.again]  # one a request, in its order

@@ -12,17 +12,17 @@ whichever of them loses it: vLLM's LRU takes all from few, rotating tails take a
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-from collections import defaultdict
 from dataclasses import asdict, dataclass
-from itertools import accumulate
 
 import numpy as np
 import pandas as pd
 
 from radixflow.analysis.cost import NS
+from radixflow.analysis.trajectories import Takers, Trajectories
 
 PERCENTILES = (50, 95, 99)
+_UNKNOWN = 2**62
+"""Prompt tokens of a request whose record is missing: never computed."""
 
 
 def evictions(trace) -> pd.DataFrame:
@@ -34,7 +34,9 @@ def evictions(trace) -> pd.DataFrame:
     """
     rows = trace.cache[trace.cache["event"] == "evicted"]
     sizes = {group.index: group.block_size for group in trace.config.groups}
-    names, first = [*trace.ids, None], [*(trace.ids[k] for k in _Trajectories(trace).of), None]
+    of = Trajectories.of_trace(trace).of
+    names = [*trace.ids, None]
+    first = [*(names[of.get(i, -1)] for i in range(len(trace.ids))), None]
     victims, by = rows["i"].to_numpy(np.int64), rows["by"].to_numpy(np.int64)
     step = rows["group"].map(sizes).to_numpy(np.int64)
     return pd.DataFrame(
@@ -62,6 +64,60 @@ def evictors(trace) -> pd.DataFrame:
     return found.sort_values(["blocks", "victim_trajectory"], ascending=[False, True], ignore_index=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A request that came back to a trajectory whose last request was done; requests by number, lengths in tokens."""
+
+    i: int
+    trajectory: int
+    """Its first request."""
+    round: int
+    """Of the look-up."""
+    expected: int
+    """In whole blocks, what the last request's prompt left."""
+    shared: int
+    """What of it other trajectories have as well."""
+    reused: int
+    """Served from the cache, at most `expected`."""
+    evictor: int | None
+    """Who took the last of what is missed; None where nothing was evicted."""
+
+    @property
+    def missed(self) -> int:
+        """expected - reused."""
+        return self.expected - self.reused
+
+    @property
+    def miss(self) -> str:
+        """`none`, `partial`, or `whole`: nothing of its own was left."""
+        return "none" if not self.missed else "partial" if self.reused > self.shared else "whole"
+
+
+def came_back(trace) -> list[Return]:
+    """All returns of a trace, in order of arrival."""
+    block = trace.config.block_size
+    trajectories = Trajectories.of_trace(trace)
+    requests = trace.requests
+    prompts = dict(zip(requests.index.tolist(), requests["prompt"].tolist(), strict=True))
+    done = dict(zip(requests.index.tolist(), requests["finish_round"].tolist(), strict=True))
+    took = Takers(trace, trajectories)
+    first = trace.admissions[~trace.admissions["again"].astype(bool)].drop_duplicates("i")
+    found = []
+    for n, i, ready in sorted(zip(*(first[c].tolist() for c in ("round", "i", "ready")), strict=True), key=_second):
+        parent = trajectories.parent.get(i)
+        if parent is None or pd.isna(done[parent]) or done[parent] >= n:
+            continue
+        expected = min(prompts[parent], prompts[i] - 1) // block * block
+        shared = min(trajectories.shared(i), expected) // block * block
+        if shared == expected:
+            continue  # it has nothing of its own that could be lost
+        reused = min(ready, expected)
+        own = trajectories.of[i]
+        evictor = took.last(own, reused, expected, n) if reused < expected else None
+        found.append(Return(i, own, n, expected, shared, reused, evictor))
+    return found
+
+
 def returns(trace) -> pd.DataFrame:
     """One row a request that came back to a trajectory whose last request was done, in order of arrival.
 
@@ -72,41 +128,23 @@ def returns(trace) -> pd.DataFrame:
     of the request that took the last of what is missed; None where nothing was evicted), `ttft` (seconds
     from arrival to the end of the round that completed its prompt; NaN where that isn't recorded).
     """
-    block = trace.config.block_size
-    trajectories = _Trajectories(trace)
     ttft = _time_to_first_token(trace)
-    requests = trace.requests
-    prompts = requests["prompt"].tolist()
-    done = dict(zip(requests.index.tolist(), requests["finish_round"].tolist(), strict=True))
-    took = _Takers(trace, trajectories)
-    first = trace.admissions[~trace.admissions["again"].astype(bool)].drop_duplicates("i")
-    rows = []
-    for n, i, ready in sorted(zip(*(first[c].tolist() for c in ("round", "i", "ready")), strict=True), key=_second):
-        parent = trajectories.parent[i]
-        if parent is None or pd.isna(done[parent]) or done[parent] >= n:
-            continue
-        expected = min(prompts[parent], prompts[i] - 1) // block * block
-        shared = min(trajectories.shared(i), expected) // block * block
-        if shared == expected:
-            continue  # it has nothing of its own that could be lost
-        reused = min(ready, expected)
-        miss = "none" if reused == expected else "partial" if reused > shared else "whole"
-        own = trajectories.of[i]
-        rows.append(
-            {
-                "request": trace.ids[i],
-                "i": i,
-                "trajectory": trace.ids[own],
-                "round": n,
-                "expected": expected,
-                "shared": shared,
-                "reused": reused,
-                "missed": expected - reused,
-                "miss": miss,
-                "evictor": took.last(own, reused, expected, n) if miss != "none" else None,
-                "ttft": ttft.get(i, float("nan")),
-            }
-        )
+    rows = [
+        {
+            "request": trace.ids[one.i],
+            "i": one.i,
+            "trajectory": trace.ids[one.trajectory],
+            "round": one.round,
+            "expected": one.expected,
+            "shared": one.shared,
+            "reused": one.reused,
+            "missed": one.missed,
+            "miss": one.miss,
+            "evictor": trace.ids[one.evictor] if one.evictor is not None else None,
+            "ttft": ttft.get(one.i, float("nan")),
+        }
+        for one in came_back(trace)
+    ]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
@@ -164,7 +202,7 @@ class EvictionSummary:
 def summarize_evictions(trace) -> EvictionSummary:
     """The summary of one trace. Numbers that need a return are None where nobody came back."""
     back = returns(trace)
-    n = len(set(_Trajectories(trace).of))
+    n = len(Trajectories.of_trace(trace).members)
     taken = int(evictions(trace)["blocks"].sum())
     active = capacity = idle = in_range = theory = measured = missed = ttft = None
     if len(back):
@@ -237,7 +275,8 @@ def _active(trace, back: pd.DataFrame) -> float:
 def _time_to_first_token(trace) -> dict[int, float]:
     """Request -> seconds from its arrival to the end of the round that computed its prompt's last token."""
     visits = trace.visits
-    prompts = trace.requests["prompt"].to_numpy(np.int64)
+    known = trace.requests["prompt"].astype(np.int64)
+    prompts = known.reindex(range(len(trace.ids)), fill_value=_UNKNOWN).to_numpy(np.int64)
     start = visits["start"].to_numpy(np.int64)
     i = visits["i"].to_numpy(np.int64)
     done = start + visits["tokens"].to_numpy(np.int64) >= prompts[i]
@@ -245,90 +284,5 @@ def _time_to_first_token(trace) -> dict[int, float]:
     rounds = trace.rounds
     ends = rounds["t"] + rounds["schedule_ns"] + rounds["host_ns"]
     at = ends.reindex(completing["round"]).to_numpy(dtype=float, na_value=np.nan)
-    arrival = trace.requests["arrival"].to_numpy(np.int64)[completing["i"].to_numpy(np.int64)]
+    arrival = trace.requests["arrival"].reindex(completing["i"]).to_numpy(np.int64)
     return dict(zip(completing["i"].tolist(), ((at - arrival) / NS).tolist(), strict=True))
-
-
-class _Trajectories:
-    """Which request continues which: told by their prompts' paths alone."""
-
-    def __init__(self, trace) -> None:
-        block = trace.config.block_size
-        self._paths = [trace.path_of(i) for i in range(len(trace.ids))]
-        self.parent: list[int | None] = []
-        self.of: list[int] = []
-        """Request -> the first request of its trajectory."""
-        ends: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        continued: set[int] = set()
-        for i, prompt in enumerate(trace.requests["prompt"].tolist()):
-            parent = self._continues(i, prompt, ends)
-            self.parent.append(parent)
-            # The first to go on is the trajectory's next turn, any other one a branch of it.
-            goes_on = parent is not None and parent not in continued
-            self.of.append(self.of[parent] if goes_on else i)  # type: ignore[index]
-            if parent is not None:
-                continued.add(parent)
-            if whole := prompt // block * block:
-                stream = self._stream(i, whole)
-                if stream is not None:
-                    insort(ends[stream], (whole, i))
-        self._deepest = self._two_deepest()
-
-    def _spans(self, i: int, tokens: int | None = None) -> list[tuple[str, int, int]]:
-        """(stream, from, to) down the path, in tokens of the prompt."""
-        path = self._paths[i]
-        stops = list(accumulate(n for _, n in path))
-        spans = [(stream, stop - n, stop) for (stream, n), stop in zip(path, stops, strict=True)]
-        return spans if tokens is None else [(s, a, min(b, tokens)) for s, a, b in spans if a < tokens]
-
-    def _stream(self, i: int, boundary: int) -> str | None:
-        return next((stream for stream, start, stop in self._spans(i) if start < boundary <= stop), None)
-
-    def _continues(self, i: int, prompt: int, ends: dict[str, list[tuple[int, int]]]) -> int | None:
-        """The latest of those whose whole blocks end deepest on request i's way."""
-        for stream, start, stop in reversed(self._spans(i, prompt)):
-            own = ends.get(stream, [])
-            at = bisect_right(own, (stop, len(self._paths)))
-            if at and own[at - 1][0] > start:
-                return own[at - 1][1]
-        return None
-
-    def _two_deepest(self) -> dict[str, list[tuple[int, int]]]:
-        """Stream -> the two trajectories that go furthest along it, as (tokens, trajectory)."""
-        furthest: dict[str, dict[int, int]] = defaultdict(dict)
-        for i, own in enumerate(self.of):
-            for stream, _, stop in self._spans(i):
-                furthest[stream][own] = max(stop, furthest[stream].get(own, 0))
-        return {s: sorted(((d, t) for t, d in of.items()), reverse=True)[:2] for s, of in furthest.items()}
-
-    def shared(self, i: int) -> int:
-        """Tokens of request i's prompt that another trajectory has as well."""
-        depth = 0
-        for stream, _, stop in self._spans(i):
-            others = [tokens for tokens, own in self._deepest[stream] if own != self.of[i]]
-            if not others:
-                break
-            depth = min(stop, others[0])
-            if depth < stop:
-                break
-        return depth
-
-
-class _Takers:
-    """Who took blocks of a trajectory last."""
-
-    def __init__(self, trace, trajectories: _Trajectories) -> None:
-        self._ids = trace.ids
-        self._taken: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
-        rows = trace.cache[trace.cache["event"] == "evicted"]
-        for n, i, start, end, by in zip(*(rows[c].tolist() for c in ("round", "i", "start", "end", "by")), strict=True):
-            self._taken[trajectories.of[i]].append((n, start, end, by))
-
-    def last(self, trajectory: int, start: int, end: int, until: int) -> str | None:
-        """The id of the last evictor, up to round `until`, of a block between the two depths."""
-        taken = self._taken.get(trajectory, [])
-        before = bisect_right(taken, until, key=lambda row: row[0])
-        for _, first, last, by in reversed(taken[:before]):
-            if first < end and last > start:
-                return self._ids[by] if by >= 0 else None
-        return None

@@ -23,8 +23,9 @@ def export(
     first: Annotated[int | None, typer.Option(min=1, help="First round of timelines (figures).")] = None,
     last: Annotated[int | None, typer.Option(min=1, help="Last round of timelines (figures).")] = None,
     round: Annotated[
-        int | None, typer.Option(min=1, help="Round of prefix trees (figures); the one with most blocked visits.")
+        int | None, typer.Option(min=1, help="Round of trees and in words (figures); the one with most blocked visits.")
     ] = None,
+    request: Annotated[str | None, typer.Option(help="A request to explain in a figure of its own (figures).")] = None,
     width: Annotated[
         str | None, typer.Option(help="column (3.33 in), text (7 in) or inches (figures); both by default.")
     ] = None,
@@ -48,7 +49,8 @@ def export(
     }
     if to not in kinds:
         raise ValueError(f"--to {to}: unknown, expected one of {', '.join(kinds)}")
-    wishes = {"first": first, "last": last, "round": round, "width": width, "style": style, "source": source}
+    wishes = {"first": first, "last": last, "round": round, "request": request, "width": width, "style": style}
+    wishes["source"] = source
     given = {name: value for name, value in wishes.items() if value is not None}
     if given and to != "figures":
         raise ValueError(f"--{next(iter(given))} goes with --to figures, not with --to {to}")

@@ -18,33 +18,56 @@ def dash(
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8050,
     token: Annotated[str | None, typer.Option(envvar="RADIXFLOW_TOKEN", help="Who knows it may look.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a page on this machine.")] = True,
+    index: Annotated[
+        str | None, typer.Option(help="Show the tree of a running `radixflow index`: http://127.0.0.1:9109.")
+    ] = None,
 ) -> None:
-    """The dashboard: rounds, bubbles and the prefix tree, replayed and live."""
+    """The dashboard: rounds, bubbles and the prefix tree, replayed and live; the tree across engines."""
     from radixflow.printing import working
     from radixflow_dashboard import serve
 
-    serve(traces or [], trace_dir=trace_dir, host=host, port=port, token=token, browser=browser, reading=working)
+    serve(
+        traces or [],
+        trace_dir=trace_dir,
+        host=host,
+        port=port,
+        token=token,
+        browser=browser,
+        index=index,
+        reading=working,
+    )
 
 
 @app.command()
 def index(
     engines: Annotated[
-        list[str], typer.Argument(help="NAME=tcp://HOST:PORT[,tcp://HOST:REPLAY_PORT], one for each engine.")
+        list[str],
+        typer.Argument(help="One for each engine: NAME=tcp://HOST:PORT[,tcp://HOST:REPLAY_PORT], or NAME=TRACE."),
     ],
-    model: Annotated[str, typer.Option(help="Their model: engines of one index hold interchangeable caches.")],
-    block_size: Annotated[int, typer.Option(min=1, help="Tokens a block, as the engine logs it at its start.")],
+    model: Annotated[
+        str | None, typer.Option(help="Live engines' model: engines of one index hold interchangeable caches.")
+    ] = None,
+    block_size: Annotated[
+        int | None, typer.Option(min=1, help="Live engines' tokens a block, as they log it at their start.")
+    ] = None,
     groups: Annotated[
-        str, typer.Option(help="Components of vLLM's cache groups, in order: kv,rec+conv,rec+conv.")
-    ] = "kv",
-    block_bytes: Annotated[int | None, typer.Option(min=1, help="Bytes of a block, for the metrics in bytes.")] = None,
-    host: Annotated[str, typer.Option(help="The metrics name tenants: think before you open them.")] = "127.0.0.1",
+        str | None, typer.Option(help="Components of their cache groups, in order: kv,rec+conv,rec+conv. Default: kv.")
+    ] = None,
+    block_bytes: Annotated[
+        int | None, typer.Option(min=1, help="Bytes of a block in all groups, for what is said in bytes.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="What is served names tenants: think before you open it.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535)] = 9109,
 ) -> None:
-    """One index over the prefix caches of several running engines, with its metrics."""
+    """One index over the prefix caches of several engines, running or recorded: its metrics and its tree."""
     from radixflow.index.service import FollowedEngine, parse_layout, serve
+    from radixflow.printing import working
 
     followed = [FollowedEngine.parse(text) for text in engines]
-    serve(followed, model, parse_layout(block_size, groups), host=host, port=port, block_bytes=block_bytes)
+    layout = parse_layout(block_size, groups or "kv") if block_size is not None else None
+    if layout is None and groups is not None:
+        raise ValueError("--groups needs --block-size beside it")
+    serve(followed, model, layout, host=host, port=port, block_bytes=block_bytes, reading=working)
 
 
 @app.command()

@@ -98,18 +98,19 @@ def _origin(trace: Any) -> int:
 
 
 def _all_events(traces: Iterable[Any]) -> Iterator[Event]:
-    pid = tid = 1
+    pid = tid = arrow = 1
     for trace in traces:
-        run = _Run(trace, pid, tid)
+        run = _Run(trace, pid, tid, arrow)
         yield from run.events()
-        pid, tid = pid + 2, tid + 1 + len(trace.ids)
+        pid, tid, arrow = pid + 2, tid + 1 + len(trace.ids), arrow + len(run.producer)
 
 
 class _Run:
-    """One trace's events. pid is the scheduler's, pid + 1 the requests'; tid the first of its tracks."""
+    """One trace's events. pid is the scheduler's, pid + 1 the requests'; tid the first of its tracks; arrow the
+    number of its first arrow: Perfetto takes nothing but numbers."""
 
-    def __init__(self, trace: Any, pid: int, tid: int):
-        self.trace, self.pid, self.tid = trace, pid, tid
+    def __init__(self, trace: Any, pid: int, tid: int, arrow: int):
+        self.trace, self.pid, self.tid, self.arrow = trace, pid, tid, arrow
         self.line = Timeline.of(trace)
         self.ledger = Ledger(trace)
         self.origin = _origin(trace)
@@ -122,6 +123,9 @@ class _Run:
         answered = np.where(host >= 0, self.scheduled + host, following)
         # Asynchronous rounds overlap: a track shows one until the next begins.
         self.ended = np.maximum(np.minimum(answered, following), self.scheduled)
+        # An arrow on the edge between two slices would belong to either.
+        inside = np.maximum(self.ended - 1, self.t)
+        self.arrows = np.minimum(np.maximum(self.scheduled, self.t + 1), inside)
         self._index_visits(rounds)
         self._index_blocked()
 
@@ -282,7 +286,7 @@ class _Run:
             yield from self._arrow(r, tid, "s")
 
     def _arrow(self, r: int, tid: int, end: str) -> Iterator[Event]:
-        """One end of an arrow, at the moment when `schedule()` returned; none where the producer ran no row."""
+        """One end of an arrow, where `schedule()` returned and inside the round; none where the producer ran no row."""
         producer, row = int(self.producer[r]), self._row(int(self.blocked_round[r]))
         if producer < 0:
             return
@@ -290,9 +294,9 @@ class _Run:
         at = np.searchsorted(rows, row)
         if at == len(rows) or rows[at] != row:
             return
-        where = {"pid": self.pid + 1, "tid": tid, "ts": self._us(int(self.scheduled[row]))}
+        where = {"pid": self.pid + 1, "tid": tid, "ts": self._us(int(self.arrows[row]))}
         bound = {"bp": "e"} if end == "f" else {}
-        yield {"ph": end, "cat": "state", "name": "state pending", "id": f"{self.pid}.{r}", **where, **bound}
+        yield {"ph": end, "cat": "state", "name": "state pending", "id": self.arrow + r, **where, **bound}
 
     def _finish(self, i: int, tid: int) -> Iterator[Event]:
         if i not in self._finishes:

@@ -13,7 +13,8 @@ from radixflow.analysis import CostRefused
 from radixflow.export.files import Progress, new_file, new_folder, traces_of
 from radixflow.figures.figure import FORMATS, WIDTHS, Figure, inches_of, styled
 from radixflow.figures.palette import Colours
-from radixflow.figures.printed_comparison import MAX_RUNS, run_labels
+from radixflow.figures.printed.comparison import MAX_RUNS, run_labels
+from radixflow.figures.trajectory_bars import Contexts
 
 BOTH = ("column", "text")
 SUFFIXES = (".pdf", ".svg")
@@ -27,6 +28,7 @@ def to_figures(
     first: int = 1,
     last: int | None = None,
     at_round: int | None = None,
+    request: str | None = None,
     width: str | float | None = None,
     style: str | os.PathLike[str] | None = None,
     command: str = "",
@@ -39,9 +41,9 @@ def to_figures(
     of `run_figures` as PDF and SVG: in `column/` (3.33 in) and `text/` (7 in), in the folder of the `width` named, or
     in the folder itself where `width` is inches.
 
-    Arguments: rounds `first`..`last` of the timelines; `at_round` of the trees (by default the round with most
-    blocked visits); `style`, a matplotlib style file; `command`, what made them, for metadata and source line;
-    `source_line=False` leaves that line out.
+    Arguments: rounds `first`..`last` of the timelines; `at_round` of trees and rounds (by default the round with
+    most blocked visits); `request`, the id of one that is explained too; `style`, a matplotlib style file;
+    `command`, what made them, for metadata and source line; `source_line=False` leaves that line out.
     Raises ValueError and OSError with one line for a wrong wish, or where `path` can't be written.
     """
     given = traces_of(traces)
@@ -65,7 +67,7 @@ def to_figures(
                 figure.render(path.suffix.lower()[1:], width or "text", "light", style, command, source_line)
             )
         return path
-    wanted = run_figures(given, first, last, at_round)
+    wanted = run_figures(given, first, last, at_round, request)
     widths = [(name, str(name) if name in WIDTHS else "") for name in ((width,) if width is not None else BOTH)]
     done, total = 0, len(wanted) * len(widths) * len(SUFFIXES)
     with new_folder(path) as folder:
@@ -82,13 +84,18 @@ def to_figures(
 
 
 def run_figures(
-    traces: list[Any], first: int = 1, last: int | None = None, at_round: int | None = None
+    traces: list[Any],
+    first: int = 1,
+    last: int | None = None,
+    at_round: int | None = None,
+    request: str | None = None,
 ) -> dict[str, Figure]:
     """Every figure of some runs, by file name.
 
-    `timeline-LABEL` and `tree-LABEL` of each run; `slots`, `waits`, `rows` and, with a clock, `latency` of all;
-    of several `figure1-timelines` (the paper's Figure 1: policies beside one another) and `cost`; and where a
-    model ran under two policies or more, `figure3-latency` (with a clock) and `figure4-rounds`.
+    `timeline-LABEL`, `tree-LABEL`, `round-LABEL` and, where one is named, `request-LABEL` of each run; `slots`,
+    `waits`, `rows`, `requests` and, with a clock, `latency` of all; of several `figure1-timelines` (the paper's
+    Figure 1: policies beside one another) and `cost`; and where a model ran under two policies or more,
+    `figure3-latency` (with a clock) and `figure4-rounds`.
     """
     colours = Colours.of(*traces)
     found: dict[str, Figure] = {}
@@ -97,11 +104,18 @@ def run_figures(
         n = at_round if at_round is not None else _telling_round(trace)
         if n is not None:
             found[f"tree-{label}"] = figures.tree(trace, n, colours)
+            found[f"round-{label}"] = figures.round(trace, n, colours)
+        if request is not None:
+            found[f"request-{label}"] = figures.request(trace, request, colours)
     if len(traces) > 1:
         found["figure1-timelines"] = _timelines(traces, first, last, colours)
     found["slots"] = figures.slots_by_cause(*traces)
     found["waits"] = figures.waits_by_cause(*traces)
     found["rows"] = figures.rows_a_round(*traces)
+    found["requests"] = figures.requests(*traces, sort="wait_rounds", colours=colours)
+    contexts = [Contexts(trace) for trace in traces]
+    if any(one.tell for one in contexts):
+        found["trajectories"] = figures.trajectories(*traces, colours=colours, contexts=contexts)
     _try(found, "latency", lambda: figures.latency(*traces))
     if len(traces) > 1:
         _try(found, "cost", lambda: figures.cost(*traces))

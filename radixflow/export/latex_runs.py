@@ -13,7 +13,7 @@ import pandas as pd
 from radixflow.analysis import SLOT_CAUSES, WAIT_CAUSES, Comparison, compare, slots, waits_by_cause
 from radixflow.export.files import Progress, new_file, new_folder, trace_name, traces_of
 from radixflow.export.latex import latex_document, latex_table
-from radixflow.figures.printed_runs import COUNTS, flat_summary
+from radixflow.figures.printed.runs import COUNTS, flat_summary
 
 METRICS: dict[str, str] = {
     "requests": "requests",

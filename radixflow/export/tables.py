@@ -54,7 +54,7 @@ def to_csv(traces: Any, path: str | os.PathLike[str], progress: Progress | None 
     """
     import pyarrow.csv
 
-    return _write(traces, Path(path), ".csv", _text_schema, pyarrow.csv.CSVWriter, _guarded, progress)
+    return _write(traces, Path(path), ".csv", _text_schema, pyarrow.csv.CSVWriter, guarded, progress)
 
 
 def read_csv(folder: str | os.PathLike[str]) -> dict[str, pd.DataFrame]:
@@ -149,7 +149,7 @@ def _table(name: str, frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _guarded(table: pa.Table) -> pa.Table:
+def guarded(table: pa.Table) -> pa.Table:
     """For CSV: lists as JSON, and texts that a spreadsheet would run disarmed."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -3,6 +3,9 @@
     rf.figures.timeline(trace).save("f.pdf")    rf.figures.tree(trace, at_round=3)
     rf.figures.compare(a, b)                    rf.figures.export_html([a, b], "replay.html")
     rf.figures.slots_by_cause(a, b)             and waits_by_cause, rows_a_round, latency, cost, metrics
+    rf.figures.round(trace, 3)                  what a round decided, and why; rf.figures.request(trace, "A1")
+    rf.figures.requests(a, b)                   all requests side by side
+    rf.figures.trajectories(a, b)               whose prefix went, over the run; at_round=n: as bars
     rf.figures.latency_by_model(runs)           and rounds_by_model, of a table such as runs_frame(a, b, ...)
 
 `windows` and `icicle` compute what timeline and tree show, `palette` the colours, `charts` the Plotly
@@ -12,7 +15,7 @@ charts of comparisons. matplotlib and Plotly are imported when something is draw
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,15 +27,19 @@ if TYPE_CHECKING:
     from radixflow.figures.figure import Figure
 
 _PRINTED = {
-    "slots_by_cause": ("printed_comparison", "slots_by_cause"),
-    "waits_by_cause": ("printed_comparison", "waits_of_causes"),
-    "rows_a_round": ("printed_comparison", "rows_a_round"),
-    "latency": ("printed_comparison", "latency"),
-    "cost": ("printed_comparison", "cost"),
-    "metrics": ("printed_table", "metrics"),
-    "latency_by_model": ("printed_models", "latency_by_model"),
-    "rounds_by_model": ("printed_models", "rounds_by_model"),
-    "runs_frame": ("printed_runs", "runs_frame"),
+    "slots_by_cause": ("printed.comparison", "slots_by_cause"),
+    "waits_by_cause": ("printed.comparison", "waits_of_causes"),
+    "rows_a_round": ("printed.comparison", "rows_a_round"),
+    "latency": ("printed.comparison", "latency"),
+    "cost": ("printed.comparison", "cost"),
+    "metrics": ("printed.table", "metrics"),
+    "round": ("printed.inspectors", "round"),
+    "request": ("printed.inspectors", "request"),
+    "requests": ("printed.requests", "requests"),
+    "trajectories": ("printed.trajectories", "trajectories"),
+    "latency_by_model": ("printed.models", "latency_by_model"),
+    "rounds_by_model": ("printed.models", "rounds_by_model"),
+    "runs_frame": ("printed.runs", "runs_frame"),
 }
 __all__ = ["Colours", "compare", "export_html", "icicle", "timeline", "tree", "windows", *_PRINTED]
 
@@ -64,11 +71,15 @@ def compare(
     last: int | None = None,
     colours: Colours | None = None,
     beside: bool = False,
+    labels: Sequence[str] = (),
 ) -> Figure:
-    """Timelines of two to six traces under one another, or `beside` one another, as a `Figure`."""
+    """Timelines of two to six traces under one another, or `beside` one another, as a `Figure`.
+
+    `labels`: titles in place of the policies, one a trace.
+    """
     from radixflow.figures import chart
 
-    return chart.compare(*traces, first=first, last=last, colours=colours, beside=beside)
+    return chart.compare(*traces, first=first, last=last, colours=colours, beside=beside, labels=labels)
 
 
 def export_html(
@@ -79,6 +90,6 @@ def export_html(
     title: str | None = None,
 ) -> Path:
     """One self-contained HTML file that replays a run, or several under one another, offline."""
-    from radixflow.figures import page
+    from radixflow.figures.offline import page
 
     return page.export_html(traces, path, first, last, title)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from radixflow.figures import icicle, printed_tree, windows
+from radixflow.figures import icicle, windows
 from radixflow.figures.figure import Figure
 from radixflow.figures.palette import Colours
-from radixflow.figures.printed_panels import Panels
+from radixflow.figures.printed import tree as printed_tree
+from radixflow.figures.printed.panels import Panels
 
 MAX_COMPARED = 6
 
@@ -27,18 +29,22 @@ def compare(
     last: int | None = None,
     colours: Colours | None = None,
     beside: bool = False,
+    labels: Sequence[str] = (),
 ) -> Figure:
     """Timelines of two to six traces, aligned by round, one colour a request: under one another, or `beside`
-    one another where the page is wide enough for it.
+    one another where the page is wide enough for it. `labels`: titles in place of the policies, one a trace.
 
-    Raises ValueError for another number of traces.
+    Raises ValueError for another number of traces, or of labels.
     """
     if not 2 <= len(traces) <= MAX_COMPARED:
         raise ValueError(f"compare: {len(traces)} traces given, expected 2 to {MAX_COMPARED}")
+    if labels and len(labels) != len(traces):
+        raise ValueError(f"compare: {len(labels)} labels given, expected {len(traces)}, one a trace")
     names = ", ".join(f"t{k}" for k in range(1, len(traces) + 1))
-    call = f"radixflow.figures.compare({names}{_range(first, last)}{', beside=True' if beside else ''})"
+    more = (", beside=True" if beside else "") + (f", labels={list(labels)}" if labels else "")
+    call = f"radixflow.figures.compare({names}{_range(first, last)}{more})"
     made_from = "timelines of traces " + ", ".join(trace.id for trace in traces)
-    return _timelines(list(traces), first, last, colours, made_from, call, beside)
+    return _timelines(list(traces), first, last, colours, made_from, call, beside, labels)
 
 
 def _range(first: int, last: int | None) -> str:
@@ -61,9 +67,12 @@ def _timelines(
     made_from: str,
     call: str,
     beside: bool = False,
+    labels: Sequence[str] = (),
 ) -> Figure:
     colours = colours if colours is not None else Colours.of(*traces)
     drawn = [windows.window(trace, first, last if last is not None else trace.num_rounds, colours) for trace in traces]
+    for window, label in zip(drawn, labels, strict=False):
+        window["policy"] = label
     if all(window["mode"] == "empty" for window in drawn):
         raise ValueError(
             f"rounds {first} {'on' if last is None else f'to {last}'}: none of them is in the trace, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 HANDLE = 0.30
@@ -12,10 +13,16 @@ HANDLE = 0.30
 def width_of(text: str, bold: bool = False) -> float:
     """Inches of a line of text in the current style's font and size."""
     import matplotlib
+
+    return _width(text, bold, matplotlib.rcParams["font.size"], tuple(matplotlib.rcParams["font.family"]))
+
+
+@lru_cache(maxsize=20_000)
+def _width(text: str, bold: bool, size: float, family: tuple[str, ...]) -> float:
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    font = FontProperties(size=matplotlib.rcParams["font.size"], weight="bold" if bold else "normal")
+    font = FontProperties(family=list(family), size=size, weight="bold" if bold else "normal")
     return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] / 72
 
 
@@ -28,8 +35,10 @@ def line_height() -> float:
 
 def fit(text: str, inches: float, bold: bool = False) -> str:
     """The text, cut with an ellipsis where it is wider than so many inches; empty where nothing fits."""
-    if width_of(text, bold) <= inches:
+    kept = text[: _most(inches)]
+    if len(kept) == len(text) and width_of(text, bold) <= inches:
         return text
+    text = kept
     while text and width_of(text + "…", bold) > inches:
         text = text[:-1]
     return text + "…" if text else ""
@@ -37,11 +46,18 @@ def fit(text: str, inches: float, bold: bool = False) -> str:
 
 def fit_end(text: str, inches: float, bold: bool = False) -> str:
     """The same for ids, which differ in their last letters: cut at the front."""
-    if width_of(text, bold) <= inches:
+    kept = text[-_most(inches) :]
+    if len(kept) == len(text) and width_of(text, bold) <= inches:
         return text
+    text = kept
     while text and width_of("…" + text, bold) > inches:
         text = text[1:]
     return "…" + text if text else ""
+
+
+def _most(inches: float) -> int:
+    """More letters than fit into so many inches, however narrow: of a longer text no more are looked at."""
+    return max(8, int(100 * inches))
 
 
 def legend_lines(labels: Sequence[str], inches: float) -> list[list[int]]:

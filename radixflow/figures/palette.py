@@ -141,6 +141,11 @@ class Colours:
             self._of[request] = (hue, members % len(TONES))
             seen.families[family] = (hue, members + 1)
 
+    def keep(self, requests: Iterable[str | None]) -> None:
+        """Forget all others: of a run that is followed for days, those whose files are gone."""
+        kept = {request: self._of[request] for request in requests if request is not None and request in self._of}
+        self._of = kept
+
     def __getitem__(self, request: str) -> tuple[int, int]:
         """(hue number, tone number) of a request's id; hue numbers go on past `len(HUES)`."""
         return self._of[request]

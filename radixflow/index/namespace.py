@@ -18,12 +18,24 @@ class CacheLayout:
     groups: tuple[tuple[str, ...], ...] = ((KV,),)
     """Components that each cache group holds, by vLLM's `group_idx`: `(("kv",), ("rec", "conv"))`. A vLLM Mamba
     block holds both states."""
+    kv_block_size: int | None = None
+    """Tokens a block of attention's, where they are several of the index's; as many by default. A part of one is of
+    no use to anybody."""
 
     def __post_init__(self) -> None:
         if self.block_size < 1:
             raise ValueError(f"block_size is {self.block_size}, expected 1 or more tokens")
+        if self.kv_block_size is None:
+            object.__setattr__(self, "kv_block_size", self.block_size)
+        if self.kv_blocks * self.block_size != self.kv_block_size:
+            raise ValueError(f"kv_block_size is {self.kv_block_size}, expected a multiple of {self.block_size}")
         if not self.groups or any(not group or set(group) - set(COMPONENTS) for group in self.groups):
             raise ValueError(f"groups are {self.groups!r}, expected for each group some of {', '.join(COMPONENTS)}")
+
+    @property
+    def kv_blocks(self) -> int:
+        """Blocks of the index that one of attention's takes."""
+        return max(1, (self.kv_block_size or 0) // self.block_size)
 
     @property
     def components(self) -> tuple[str, ...]:

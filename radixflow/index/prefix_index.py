@@ -41,7 +41,7 @@ class IndexSize:
 
 
 @dataclass(frozen=True, slots=True)
-class _Engine:
+class Engine:
     """An engine's place in the holders' bits."""
 
     model: str
@@ -52,7 +52,7 @@ class _Engine:
     """Component -> bits of the groups that hold it."""
 
     @classmethod
-    def at(cls, shift: int, model: str, layout: CacheLayout) -> _Engine:
+    def at(cls, shift: int, model: str, layout: CacheLayout) -> Engine:
         holding = {
             component: sum(1 << k for k, group in enumerate(layout.groups) if component in group) << shift
             for component in COMPONENTS
@@ -67,6 +67,18 @@ class _Engine:
             raise ValueError(f"cache group {wrong[0]}, expected 0 to {len(self.layout.groups) - 1}")
         return sum(1 << group for group in set(groups)) << self.shift
 
+    def match(self, path: list[int], unbroken: list[int]) -> Match:
+        """What it has of a path of holders; `unbroken` are the holders of all blocks up to each."""
+        size, reach = self.layout.block_size, {}
+        kv = self.components[KV]
+        whole = bisect_left(unbroken, True, key=lambda holders: holders & kv != kv)
+        whole -= whole % self.layout.kv_blocks
+        for component in self.layout.components:
+            depth = whole if component == KV else _last(path, self.components[component], len(path))
+            reach[component] = size * depth
+        ready = _last(path, self.all_bits & ~kv, whole)
+        return Match(max(reach.values()), ready * size, reach)
+
 
 class PrefixIndex:
     """A radix tree over token hashes for each namespace; see `radixflow.index`.
@@ -79,7 +91,7 @@ class PrefixIndex:
         self._secret = secrets.token_bytes(32)
         self._lock = threading.Lock()
         self._layouts: dict[str, CacheLayout] = {}
-        self._engines: dict[str, _Engine] = {}
+        self._engines: dict[str, Engine] = {}
         self._free: dict[int, list[int]] = {}
         """Groups -> places in the holders' bits that engines of as many groups have left."""
         self._next_bit = 0
@@ -112,7 +124,7 @@ class PrefixIndex:
                 shift = free.pop()
             else:
                 shift, self._next_bit = self._next_bit, self._next_bit + len(layout.groups)
-            self._engines = {**self._engines, engine: _Engine.at(shift, model, layout)}
+            self._engines = {**self._engines, engine: Engine.at(shift, model, layout)}
 
     def remove_engine(self, engine: str) -> None:
         """Forget an engine and all it holds."""
@@ -232,8 +244,7 @@ class PrefixIndex:
 
         path = tree.read(holders)
         unbroken = list(accumulate(path, and_))
-        engines = {name: engine for name, engine in self._engines.items() if engine.model == namespace.model}
-        return {name: _match(path, unbroken, engine) for name, engine in engines.items()}
+        return {name: engine.match(path, unbroken) for name, engine in self.engines_of(namespace.model).items()}
 
     def keys_of(self, tokens: Sequence[int], namespace: Namespace) -> list[bytes]:
         """The keys of a sequence's whole blocks under a namespace."""
@@ -243,36 +254,42 @@ class PrefixIndex:
         """The key that a namespace's first blocks hang from."""
         return self._tree(namespace).seed
 
-    def sizes(self) -> dict[Namespace, IndexSize]:
-        """What each namespace takes; for whoever runs the index, never for a tenant."""
+    # -- for whoever runs the index, never for a tenant ----------------------------------------------
+
+    def trees(self) -> dict[Namespace, Tree]:
+        """Every namespace's tree."""
         with self._lock:
-            trees = dict(self._trees)
-        return {namespace: self._size(namespace, tree) for namespace, tree in trees.items()}
+            return dict(self._trees)
 
-    def _size(self, namespace: Namespace, tree: Tree) -> IndexSize:
-        engines = {name: e.all_bits for name, e in self._engines.items() if e.model == namespace.model}
+    def engines_of(self, model: str) -> dict[str, Engine]:
+        """The engines of a model, in the order in which they were added."""
+        return {name: engine for name, engine in self._engines.items() if engine.model == model}
 
-        def count(nodes: dict[bytes, Node]) -> IndexSize:
-            held = dict.fromkeys(engines, 0)
-            duplicated = 0
-            for node in nodes.values():
-                having = [name for name, bits in engines.items() if node.holders & bits]
-                duplicated += max(0, len(having) - 1)
-                for name in having:
-                    held[name] += 1
-            return IndexSize(len(nodes), held, duplicated)
+    def sizes(self) -> dict[Namespace, IndexSize]:
+        """What each namespace takes."""
+        return {namespace: self.size_of(namespace, tree) for namespace, tree in self.trees().items()}
 
-        return tree.read(count)
+    def size_of(self, namespace: Namespace, tree: Tree) -> IndexSize:
+        """What a namespace's tree takes."""
+        engines = {name: engine.all_bits for name, engine in self.engines_of(namespace.model).items()}
+        nodes, holdings = tree.read(lambda nodes: (len(nodes), dict(tree.holdings)))
+        held, duplicated = dict.fromkeys(engines, 0), 0
+        for holders, blocks in holdings.items():
+            having = [name for name, bits in engines.items() if holders & bits]
+            duplicated += max(0, len(having) - 1) * blocks
+            for name in having:
+                held[name] += blocks
+        return IndexSize(nodes, held, duplicated)
 
     # -- inside --------------------------------------------------------------------------------------
 
-    def _engine(self, name: str) -> _Engine:
+    def _engine(self, name: str) -> Engine:
         try:
             return self._engines[name]
         except KeyError:
             raise KeyError(f"engine {name!r} isn't known to the index; it has {sorted(self._engines)}") from None
 
-    def _holder(self, name: str, namespace: Namespace) -> _Engine:
+    def _holder(self, name: str, namespace: Namespace) -> Engine:
         engine = self._engine(name)
         if engine.model != namespace.model:
             raise ValueError(f"engine {name!r} holds caches of {engine.model!r}, expected {namespace.model!r}")
@@ -317,17 +334,6 @@ class PrefixIndex:
             for key in alone:
                 del counts[key]
         return alone
-
-
-def _match(path: list[int], unbroken: list[int], engine: _Engine) -> Match:
-    """What one engine has of a path of holders; `unbroken` are the holders of all blocks up to each."""
-    size, reach = engine.layout.block_size, {}
-    kv = engine.components[KV]
-    whole = bisect_left(unbroken, True, key=lambda holders: holders & kv != kv)
-    for component in engine.layout.components:
-        reach[component] = size * (whole if component == KV else _last(path, engine.components[component], len(path)))
-    ready = _last(path, engine.all_bits & ~kv, whole)
-    return Match(max(reach.values()), ready * size, reach)
 
 
 def _last(path: list[int], bits: int, limit: int) -> int:

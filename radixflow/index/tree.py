@@ -34,7 +34,8 @@ class Node:
         self.depth = depth
         """Blocks from the root, this one included."""
         self.holders = 0
-        self.children = 0
+        self.children: bytes | set[bytes] | None = None
+        """Keys of the blocks behind it; a single one, as most have, without a set around it."""
 
 
 class Tree:
@@ -44,6 +45,10 @@ class Tree:
         self.seed = seed
         self.block_size = block_size
         self.lock = threading.RLock()
+        self.roots: set[bytes] = set()
+        """Keys of the first blocks."""
+        self.holdings: dict[int, int] = {}
+        """Holders -> blocks that exactly these hold; those that nobody holds aren't counted."""
         self._nodes: dict[bytes, Node] = {}
         self._version = 0
 
@@ -95,10 +100,13 @@ class Tree:
                 if node is None:
                     node = self._nodes[key] = Node(parent, depth)
                     if depth > 1:
-                        self._nodes[parent].children += 1
-                if only is None or key in only:
-                    new += node.holders & bits != bits
-                    node.holders |= bits
+                        above = self._nodes[parent]
+                        above.children = _with(above.children, key)
+                    else:
+                        self.roots.add(key)
+                if (only is None or key in only) and node.holders & bits != bits:
+                    new += 1
+                    self._held_by(node, node.holders | bits)
                 parent = key
             if depth:
                 self._prune(parent)
@@ -111,7 +119,7 @@ class Tree:
             for key in keys:
                 node = self._nodes.get(key)
                 if node is not None and node.holders & bits:
-                    node.holders &= ~bits
+                    self._held_by(node, node.holders & ~bits)
                     lost += 1
                     self._prune(key)
         return lost
@@ -125,13 +133,48 @@ class Tree:
         """Nodes that nobody holds and nothing hangs from are forgotten, up to the first that is needed."""
         while (node := self._nodes.get(key)) is not None and not node.holders and not node.children:
             del self._nodes[key]
+            above = self._nodes.get(node.parent)
+            if above is None:
+                self.roots.discard(key)
+            else:
+                above.children = _without(above.children, key)
             key = node.parent
-            above = self._nodes.get(key)
-            if above is not None:
-                above.children -= 1
+
+    def _held_by(self, node: Node, holders: int) -> None:
+        """Change a node's holders, and the counts with it."""
+        counts, before = self.holdings, node.holders
+        if before:
+            counts[before] -= 1
+            if not counts[before]:
+                del counts[before]
+        if holders:
+            counts[holders] = counts.get(holders, 0) + 1
+        node.holders = holders
 
     def _writing(self) -> _Writing:
         return _Writing(self)
+
+
+def children_of(node: Node) -> Collection[bytes]:
+    """Keys of the blocks behind a node. A writer may change them meanwhile: ask inside `Tree.read`."""
+    children = node.children
+    return (children,) if isinstance(children, bytes) else children or ()
+
+
+def _with(children: bytes | set[bytes] | None, key: bytes) -> bytes | set[bytes]:
+    if children is None:
+        return key
+    if isinstance(children, bytes):
+        return {children, key}
+    children.add(key)
+    return children
+
+
+def _without(children: bytes | set[bytes] | None, key: bytes) -> bytes | set[bytes] | None:
+    if not isinstance(children, set):
+        return None
+    children.discard(key)
+    return children if len(children) > 1 else next(iter(children), None)
 
 
 class _Writing:

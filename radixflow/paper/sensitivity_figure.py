@@ -10,7 +10,7 @@ import pandas as pd
 from radixflow.figures.figure import Figure
 from radixflow.figures.lettering import legend, line_height, width_of
 from radixflow.figures.palette import SLOTS, THEMES, fill, strong
-from radixflow.figures.printed_models import POLICY_LOOKS
+from radixflow.figures.printed.models import POLICY_LOOKS
 from radixflow.paper.sensitivity import KNOBS
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ def changes(table: pd.DataFrame) -> pd.DataFrame:
     percent, and `preemptions`, how many more."""
     base = table[table["policy"] == BASE].set_index("value")
     own = table[table["policy"] != BASE]
-    out = own[["value", "policy"]].copy()
+    out = {"value": own["value"], "policy": own["policy"]}
     for name in CHANGES:
-        out[name] = 100 * (own[name].to_numpy(float) / base[name].loc[own["value"]].to_numpy(float) - 1)
-    out["preemptions"] = own["preemptions"].to_numpy() - base["preemptions"].loc[own["value"]].to_numpy()
-    return out
+        out[name] = 100 * (own[name] / base[name].loc[own["value"]].to_numpy(float) - 1)
+    out["preemptions"] = own["preemptions"] - base["preemptions"].loc[own["value"]].to_numpy()
+    return pd.DataFrame(out)
 
 
 def sensitivity_figure(tables: Mapping[str, pd.DataFrame]) -> Figure:

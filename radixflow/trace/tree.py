@@ -224,6 +224,21 @@ class PrefixTree:
         depths, status = self._within(self._stream(node), group, node.depth, node.end)
         return [(d, STATUSES[s]) for d, s in zip(depths.tolist(), status.tolist(), strict=True)]
 
+    def cached(self, group: int, in_flight: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """All boundaries published in a cache group: streams (`growth.stream_name`) and depths in tokens.
+
+        in_flight: also states that this very round published. Outputs count where their path is recorded.
+        """
+        base, end = self._segments.base, self._segments.base + self._segments.length
+        if not len(base):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        low, high = self._boundaries.slots(group, np.arange(len(base)), base, end)
+        status = self._status[low[0] : high[-1]]
+        at = low[0] + np.flatnonzero((status == IS_PUBLISHED) | (in_flight & (status == IN_FLIGHT)))
+        stream = np.searchsorted(high, at, side="right")
+        unit = self._boundaries.unit[group]
+        return stream, (base[stream] // unit + 1 + at - low[stream]) * unit
+
     def state_at(self, i: int, group: int, boundary: int) -> str:
         """Status of one boundary on request i's path."""
         depths, status = self._along(i, group)

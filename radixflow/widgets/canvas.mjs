@@ -518,7 +518,7 @@ export function createTimeline(element, options = {}) {
   // -- data
 
   function wantData(range = view) {
-    if (!overview || !total()) return;
+    if (!overview || !total() || !area) return; // not on the page yet
     const [a, b] = visible(range);
     const width = columnWidth(range);
     const fine = width >= CELL_PX;
@@ -1544,10 +1544,14 @@ export function createTree(element, options = {}) {
   let marks = [];
   let drag = null;
   let legendKey = "";
+  let leastRow = 27; // px
 
   const queue = () => (tree.requests.some((r) => r.at === 0) ? QUEUE : 0);
   const area = () => ({ x: LEFT + queue(), y: AXIS + 2, w: Math.max(10, self.width - LEFT - queue() - 30), h: Math.max(10, self.height - AXIS - 8) });
-  const rowHeight = () => clamp(area().h / Math.max(1, tree.rows), 27, 60);
+  // The tree across engines (kind "engines"): a lane an engine instead of a component, and namespaces as headings.
+  const shared = () => tree?.kind === "engines";
+  const lanesOf = (node) => node.lanes ?? tree.components.length;
+  const rowHeight = () => clamp(area().h / Math.max(1, tree.rows), leastRow, Math.max(leastRow, shared() ? 46 : 60));
   const range = () => span ?? [0, Math.max(1, tree.extent)];
   const X = (tokens) => area().x + ((tokens - range()[0]) / (range()[1] - range()[0])) * area().w;
   const Y = (row) => area().y + row * rowHeight() - scroll;
@@ -1566,7 +1570,7 @@ export function createTree(element, options = {}) {
       ctx.fillStyle = paint.text_soft;
       ctx.font = `15px ${FONT}`;
       ctx.textAlign = "center";
-      ctx.fillText(tree ? "No prompt has arrived yet" : "", self.width / 2, self.height / 2);
+      ctx.fillText(shared() ? "Nothing is cached" : tree ? "No prompt has arrived yet" : "", self.width / 2, self.height / 2);
       ctx.textAlign = "left";
       return;
     }
@@ -1626,9 +1630,14 @@ export function createTree(element, options = {}) {
     const y = Y(node.top) + 1.5;
     const h = node.height * rowHeight() - 3;
     if (y > self.height || y + h < AXIS || x > self.width || x + w < 0) return;
-    const chosen = selection !== null && node.ids.includes(selection);
-    const ground = node.folded ? paint.slots.other.back : mix(paint.fill(node.colour), paint.panel, selection !== null && !chosen ? 0.86 : node.computed ? 0.32 : 0.74);
     drawn.push({ node, x, y, w, h });
+    if (node.heading) return drawHeading(ctx, node, y, h);
+    const chosen = shared() ? focus === node.id : selection !== null && node.ids.includes(selection);
+    const ground = node.folded
+      ? paint.slots.other.back
+      : shared()
+        ? mix(paint.occupied, paint.panel, Math.max(0.45, 0.9 - 0.12 * node.sharing))
+        : mix(paint.fill(node.colour), paint.panel, selection !== null && !chosen ? 0.86 : node.computed ? 0.32 : 0.74);
     ctx.fillStyle = ground;
     box(ctx, x, y, w, h, w > 10 ? 4 : 0);
     ctx.fill();
@@ -1636,7 +1645,7 @@ export function createTree(element, options = {}) {
       ctx.fillStyle = self.hatch.style("other");
       ctx.fill();
     } else {
-      ctx.fillStyle = paint.strong(node.colour);
+      ctx.fillStyle = shared() ? paint.occupied : paint.strong(node.colour);
       ctx.globalAlpha = node.computed ? 1 : 0.5;
       ctx.fillRect(x, y + 2, Math.min(3, w), h - 4);
       ctx.globalAlpha = 1;
@@ -1646,11 +1655,11 @@ export function createTree(element, options = {}) {
       ctx.lineWidth = 2;
       ctx.stroke();
     }
-    const lanes = tree.components.length;
-    const lane = laneHeight();
+    const lanes = lanesOf(node);
+    const lane = laneHeight(lanes);
     // Lanes, label and the first row's request all stand around the first row's middle.
     const middle = y - 1.5 + rowHeight() / 2;
-    for (const mark of node.marks) marks.push([node, mark, middle + (mark.component - lanes / 2) * lane, lane, middle]);
+    for (const mark of node.marks) marks.push([node, mark, middle + ((mark.lane ?? mark.component) - lanes / 2) * lane, lane, middle]);
     const textY = middle + 4.5;
     if (w > 26) {
       ctx.font = `600 ${MIN_TEXT + 1}px ${FONT}`;
@@ -1664,7 +1673,28 @@ export function createTree(element, options = {}) {
     }
   }
 
-  const laneHeight = () => clamp((rowHeight() - 7) / Math.max(1, tree.components.length), 3, 11);
+  const laneHeight = (lanes) => clamp((rowHeight() - 7) / Math.max(1, lanes), 3, 11);
+
+  // A namespace's name and what it holds, on a line over its segments.
+  function drawHeading(ctx, node, y, h) {
+    const { paint } = self;
+    const base = y + h - 8;
+    ctx.fillStyle = paint.line_strong;
+    ctx.fillRect(LEFT, y + h - 1, self.width - LEFT - 12, 1);
+    ctx.fillStyle = paint.text;
+    ctx.font = `650 ${MIN_TEXT + 2}px ${FONT}`;
+    const name = fitted(ctx, node.label, (self.width - 2 * LEFT) * 0.62);
+    const used = textWidth(ctx, name);
+    ctx.fillText(name, LEFT, base);
+    ctx.fillStyle = paint.text_soft;
+    ctx.font = `${MIN_TEXT}px ${FONT}`;
+    ctx.fillText(fitted(ctx, node.note, self.width - LEFT - used - 34), LEFT + used + 14, base);
+    if (focus !== node.id) return;
+    ctx.strokeStyle = paint.select;
+    ctx.lineWidth = 1.5;
+    box(ctx, LEFT - 5, y, self.width - LEFT - 5, h - 2, 4);
+    ctx.stroke();
+  }
 
   // Over marks and gaps, on a plate of the node's own colour.
   function drawLabel(ctx, { node, text, left, y, ground, room, tokens }) {
@@ -1674,7 +1704,8 @@ export function createTree(element, options = {}) {
     ctx.font = `${MIN_TEXT}px ${FONT}`;
     const both = !node.folded && used + textWidth(ctx, tokens) <= room;
     ctx.fillStyle = ground;
-    box(ctx, left - 4, y - 13, (both ? used + textWidth(ctx, tokens) : used - 8) + 9, 17, 3);
+    const tall = shared() ? Math.max(17, laneHeight(lanesOf(node)) * lanesOf(node) + 2) : 17;
+    box(ctx, left - 4, y - 4.5 - tall / 2, (both ? used + textWidth(ctx, tokens) : used - 8) + 9, tall, 3);
     ctx.fill();
     ctx.fillStyle = node.folded ? self.paint.text : readable(ground, self.paint);
     if (both) ctx.fillText(tokens, left + used, y);
@@ -1685,19 +1716,22 @@ export function createTree(element, options = {}) {
   // Boundaries start + step, ..., end of one component: glyphs where there is room, else a bar.
   function drawMark(ctx, node, mark, y, lane, center) {
     const { paint } = self;
-    const strong = node.folded ? paint.text_soft : paint.theme === "dark" ? mix(paint.fill(node.colour), "#ffffff", 0.25) : paint.strong(node.colour);
+    const own = tree.components[mark.component].colour;
+    const strong = own
+      ? paint.theme === "dark" ? paint.fill(own) : mix(paint.gauge(own), "#000000", 0.28)
+      : node.folded ? paint.text_soft : paint.theme === "dark" ? mix(paint.fill(node.colour), "#ffffff", 0.25) : paint.strong(node.colour);
     const size = Math.max(2.6, lane * 0.78);
     const gap = X(mark.step) - X(0);
     const middle = y + lane / 2;
     ctx.strokeStyle = ctx.fillStyle = mark.state === EVICTED ? paint.text_soft : strong;
     ctx.lineWidth = 1.3;
     const ground = paint.panel;
-    const abreast = tree.components.length;
+    const abreast = lanesOf(node);
     if (gap >= size + 3) {
       const beside = gap >= abreast * 11 + 60;
       const wide = beside ? 8 : size;
       for (let t = mark.start + mark.step; t <= mark.end; t += mark.step) {
-        const x = X(t) - 6 - (beside ? (abreast - mark.component) * 11 - 3 : wide);
+        const x = X(t) - 6 - (beside ? (abreast - (mark.lane ?? mark.component)) * 11 - 3 : wide);
         glyph(ctx, tree.components[mark.component].shape, x, beside ? center : middle, wide, mark.state, ground);
       }
       return;
@@ -1834,16 +1868,16 @@ export function createTree(element, options = {}) {
   };
 
   function legend() {
-    const key = [self.paint.theme, tree.policy, tree.round, ...tree.components.map((c) => c.name)].join();
+    const key = [self.paint.theme, tree.kind, tree.policy, tree.round, ...tree.components.map((c) => c.name)].join();
     if (key === legendKey) return;
     legendKey = key;
     const { head, paint } = self;
     head.replaceChildren();
     if (options.title ?? true) {
       const title = make("span", "rf-title", head);
-      title.textContent = "Prefix tree";
+      title.textContent = shared() ? "Prefixes" : "Prefix tree";
       const note = make("small", "", title);
-      note.textContent = `in round ${count(tree.round)}`;
+      note.textContent = shared() ? "" : `in round ${count(tree.round)}`;
       note.style.color = paint.text_soft;
     }
     const add = (draw, text, width = 18) => {
@@ -1859,9 +1893,15 @@ export function createTree(element, options = {}) {
       draw(ctx);
       item.append(text);
     };
-    tree.components.forEach((c) => add((ctx) => glyph(ctx, c.shape, 3, 7, 9, PUBLISHED, paint.panel), c.groups > 1 ? `${c.name} ×${c.groups}` : c.name, 15));
+    tree.components.slice(0, 12).forEach((c) =>
+      add((ctx) => {
+        if (c.colour) ctx.fillStyle = ctx.strokeStyle = paint.theme === "dark" ? paint.fill(c.colour) : mix(paint.gauge(c.colour), "#000000", 0.28);
+        glyph(ctx, c.shape, 3, 7, 9, PUBLISHED, paint.panel);
+      }, c.groups > 1 ? `${c.name} ×${c.groups}` : c.name, 15),
+    );
     const shape = "circle";
-    for (const [state, text] of [[PUBLISHED, "published"], [IN_FLIGHT, "in flight"], [EVICTED, "evicted"]]) add((ctx) => glyph(ctx, shape, 3, 7, 9, state, paint.panel), text, 15);
+    const states = shared() ? [[PUBLISHED, tree.states[1]], [IN_FLIGHT, tree.states[2]]] : [[PUBLISHED, "published"], [IN_FLIGHT, "in flight"], [EVICTED, "evicted"]];
+    for (const [state, text] of states) add((ctx) => glyph(ctx, shape, 3, 7, 9, state, paint.panel), text, 15);
     if (tree.requests.some((r) => r.state === "blocked")) {
       const item = make("span", "rf-key", head);
       item.append(swatch(paint, "blocked"), "matched, not ready");
@@ -1884,7 +1924,7 @@ export function createTree(element, options = {}) {
       round: tree?.round ?? null,
       theme: self.paint.theme,
       selection,
-      nodes: drawn.map(({ node }) => ({ id: node.id, parent: node.parent, start: node.start, end: node.end, label: node.label, folded: node.folded, marks: node.marks.map((m) => ({ component: tree.components[m.component].name, state: STATE_TEXT[m.state], start: m.start, end: m.end, step: m.step })) })),
+      nodes: drawn.map(({ node }) => ({ id: node.id, parent: node.parent, start: node.start, end: node.end, label: node.label, folded: node.folded, marks: node.marks.map((m) => ({ component: tree.components[m.component].name, state: (tree.states ?? STATE_TEXT)[m.state], start: m.start, end: m.end, step: m.step })) })),
       requests: flags.map(({ request, x, y }) => ({ id: request.id, state: request.state, matched: request.matched, ready: request.ready, producer: request.producer, x, y })),
     };
   }
@@ -1902,6 +1942,7 @@ export function createTree(element, options = {}) {
       return [r.id, lines];
     }
     const { node } = what;
+    if (shared()) return tellShared(node);
     if (node.folded) return [`${node.folded} more nodes`, ["folded away: choose a larger tree or a request"]];
     const lines = [`tokens ${count(node.start)} to ${count(node.end)} (${count(node.end - node.start)})`, `${node.requests} request${node.requests === 1 ? "" : "s"}: ${node.ids.slice(0, 8).join(", ")}${node.requests > 8 ? ", …" : ""}`];
     for (let c = 0; c < tree.components.length; c++) {
@@ -1911,10 +1952,19 @@ export function createTree(element, options = {}) {
     return [node.label, lines];
   }
 
+  function tellShared(node) {
+    if (node.heading) return [node.label, [node.note]];
+    if (node.folded) return [`${count(node.folded)} more segments`, [node.note]];
+    const lines = [`tokens ${count(node.start)} to ${count(node.end)} (${count(node.blocks)} block${node.blocks === 1 ? "" : "s"})`];
+    for (const a of node.answers.slice(0, 12)) lines.push(`${tree.components[a.engine].name}: matched ${count(a.matched)}, ready ${count(a.ready)}`);
+    return [node.label, lines];
+  }
+
   function focusOn(id) {
     if (!byId.has(id)) return;
     focus = id;
     const node = byId.get(id);
+    if (shared()) options.onNode?.(publicNode(node));
     const y = Y(node.top);
     if (y < AXIS || y + rowHeight() > self.height) scroll = clamp(node.top * rowHeight() - area().h / 3, 0, lowest());
     const [title, lines] = tell({ part: "node", node });
@@ -2010,6 +2060,7 @@ export function createTree(element, options = {}) {
       else if (hit) {
         focus = hit.node.id;
         options.onNode?.(publicNode(hit.node));
+        if (shared()) self.invalidate();
       } else choose(null, true);
     }
     drag = null;
@@ -2045,6 +2096,7 @@ export function createTree(element, options = {}) {
       }
       if (span && span[1] > tree.extent) span = null;
       if (focus !== null && !byId.has(focus)) focus = null;
+      leastRow = shared() ? Math.max(27, 9 + 6 * Math.max(1, ...tree.nodes.map(lanesOf))) : 27;
       follow();
       self.invalidate();
     },
@@ -2287,7 +2339,7 @@ export function createPlayer(element, options = {}) {
 }
 
 // A page that carries its data replays it offline: runs = [{overview, windows, trees by round}, ...].
-export function replay(element, { runs, labels, note, theme, onTheme }) {
+export function replay(element, { runs, labels, note, theme, onTheme, onShow, onSelect }) {
   const player = createPlayer(element, {
     runs: runs.length,
     labels,
@@ -2298,7 +2350,9 @@ export function replay(element, { runs, labels, note, theme, onTheme }) {
     onTree: (round, run) => {
       const trees = runs[run].trees;
       if (trees?.[round]) player.setTree(trees[round]);
+      onShow?.(round, run);
     },
+    onSelect,
   });
   runs.forEach((run, k) => {
     player.setOverview(run.overview, k);

@@ -107,7 +107,9 @@ class Player(anywidget.AnyWidget):
         """The runs as a PNG, for readers who can't run the widget."""
         first, *others = self._traces
         last = min(STILL_ROUNDS, max(trace.num_rounds for trace in self._traces))
-        figure = compare(first, *others, last=last) if others else timeline(first, last=last)
+        named = len(self.label) == len(self._traces) and self.label != [trace.header.policy for trace in self._traces]
+        labels = self.label if named else ()
+        figure = compare(first, *others, last=last, labels=labels) if others else timeline(first, last=last)
         return figure.render("png")
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:

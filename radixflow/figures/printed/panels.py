@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from radixflow.figures import printed_timeline
 from radixflow.figures.lettering import legend, legend_lines, line_height, width_of
 from radixflow.figures.palette import THEMES
+from radixflow.figures.printed import timeline as printed_timeline
 
 if TYPE_CHECKING:
     import matplotlib.figure

@@ -13,7 +13,7 @@ import pandas as pd
 from radixflow.figures.figure import Figure
 from radixflow.figures.lettering import fit, legend, legend_lines, line_height, width_of
 from radixflow.figures.palette import THEMES, fill, strong
-from radixflow.figures.printed_runs import base_policy, by_policy, ratios
+from radixflow.figures.printed.runs import base_policy, by_policy, ratios
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from radixflow.analysis.causes import SLOT_CAUSES, WAIT_CAUSES
 from radixflow.figures.figure import Figure
 from radixflow.figures.lettering import fit, legend, legend_lines, line_height, width_of
 from radixflow.figures.palette import SLOTS, THEMES, fill, slot_class, strong
-from radixflow.figures.printed_timeline import HATCHES
+from radixflow.figures.printed.timeline import HATCHES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,7 +141,7 @@ class _Stacked:
         y = np.arange(len(self.labels))
         for cause in self.table.index:
             values = self.table.loc[cause].to_numpy()
-            axes.barh(y, values, self.BAR / self.STEP, left=left, **_cause_look(str(cause), theme))
+            axes.barh(y, values, self.BAR / self.STEP, left=left, **cause_look(str(cause), theme))
             left += values
         axes.set_ylim(len(self.labels) - 0.5, -0.5)
         axes.set_xlim(0, 1.02 * max(left.max(initial=0), 1e-9))
@@ -150,10 +150,11 @@ class _Stacked:
     def handles(self, theme: str) -> list[Any]:
         from matplotlib.patches import Patch
 
-        return [Patch(label=str(c).replace("_", " "), **_cause_look(str(c), theme)) for c in self.table.index]
+        return [Patch(label=str(c).replace("_", " "), **cause_look(str(c), theme)) for c in self.table.index]
 
 
-def _cause_look(cause: str, theme: str) -> dict[str, Any]:
+def cause_look(cause: str, theme: str) -> dict[str, Any]:
+    """A patch of a slot's or a wait's cause: colours and hatch, for matplotlib."""
     if cause == "row_visits":
         return {"fc": THEMES[theme]["occupied"], "ec": "none"}
     name = slot_class(cause)

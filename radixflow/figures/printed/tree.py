@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from radixflow.figures.icicle import EVICTED, PUBLISHED
 from radixflow.figures.lettering import fit_end, legend, legend_lines, line_height, width_of
 from radixflow.figures.palette import CELL_TEXT, SLOTS, THEMES, fill, luminance, mix, strong
-from radixflow.figures.printed_timeline import HATCHES
+from radixflow.figures.printed.timeline import HATCHES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

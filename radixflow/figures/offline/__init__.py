@@ -1,0 +1,1 @@
+"""Pages that replay a run without a server: one HTML file that needs nothing else."""

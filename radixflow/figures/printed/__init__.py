@@ -1,0 +1,1 @@
+"""Pictures for print, drawn by matplotlib: SVG, PDF and PNG."""
