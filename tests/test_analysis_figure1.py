@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from analysis_traces import LEDGER, figure1, written
 
@@ -124,3 +126,10 @@ def test_the_text_names_who_stood_in_the_way_and_what_would_have_helped(tmp_path
     assert "did not wait" in explain(trace, "P1").text
     traversal = written(tmp_path / "g.rft.jsonl", figure1("radixflow+noadmit"))
     assert "`radixflow`" not in explain(traversal, "D5").text
+
+
+def test_an_explanation_reads_as_words_in_print_and_in_a_notebook(run):
+    told = explain(run[0], "D3")
+    assert str(told) == told.text
+    told = replace(told, text="A<script>1 waited.\n- Round 1 & on.")
+    assert told._repr_html_() == "<p><strong>A&lt;script&gt;1 waited.</strong></p><p>- Round 1 &amp; on.</p>"

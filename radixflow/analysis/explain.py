@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from html import escape
 
 from radixflow.analysis.advice import advice
 from radixflow.analysis.cost import NS
@@ -35,6 +36,14 @@ class Explanation:
     def to_dict(self) -> dict:
         """CONTRACT's keys in its order."""
         return asdict(self)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        # A notebook wraps paragraphs between words; printed text it cuts anywhere.
+        first, *others = (escape(line) for line in self.text.splitlines())
+        return f"<p><strong>{first}</strong></p>" + "".join(f"<p>{line}</p>" for line in others)
 
 
 def explain(trace, request: str, ledger: Ledger | None = None) -> Explanation:

