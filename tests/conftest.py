@@ -23,6 +23,25 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
+LONGEST_FIRST = (
+    "test_dashboard_server",
+    "test_engines_plain_llm",
+    "test_notebooks_lab",
+    "test_index_engines",
+    "test_paper_ray",
+    "test_notebooks_lessons",
+    "test_engines_real",
+    "test_paper_agreement",
+    "test_dashboard_classroom",
+)
+"""Few tests that take long, most of them with processes of their own: begun first, no core waits for them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository."""

@@ -884,14 +884,11 @@ export function createTimeline(element, options = {}) {
     ctx.textBaseline = "alphabetic";
   }
 
-  function drawFrame(ctx) {
-    const { paint } = self;
-    const { rows, tokens } = area;
+  // Rounds, or seconds, along the top; the cursor's round stands there as a label of its own.
+  function drawTicks(ctx) {
+    const { rows } = area;
     ctx.font = `${MIN_TEXT}px ${FONT}`;
-    ctx.fillStyle = paint.text_soft;
-    ctx.strokeStyle = paint.line;
-    ctx.lineWidth = 1;
-    // Rounds, or seconds, along the top; the cursor's round stands there as a label of its own.
+    ctx.fillStyle = self.paint.text_soft;
     const pill = (X(cursor) + X(cursor + 1)) / 2;
     const taken = textWidth(ctx, count(cursor)) / 2 + 14;
     ctx.textAlign = "center";
@@ -905,11 +902,21 @@ export function createTimeline(element, options = {}) {
       const step = niceStep((span / rows.w) * 74);
       for (let t = Math.ceil(view[0] / step) * step; t <= view[1]; t += step) tick(rows.x + ((t - view[0]) / span) * rows.w, seconds(t, step));
     }
+    ctx.textAlign = "left";
     function tick(x, text) {
       const half = textWidth(ctx, text) / 2;
       if (x - half < rows.x - 6 || x > rows.x + rows.w || Math.abs(x - pill) < taken + half) return;
       ctx.fillText(text, x, 16);
     }
+  }
+
+  function drawFrame(ctx) {
+    const { paint } = self;
+    const { rows, tokens } = area;
+    ctx.font = `${MIN_TEXT}px ${FONT}`;
+    ctx.fillStyle = paint.text_soft;
+    ctx.strokeStyle = paint.line;
+    ctx.lineWidth = 1;
     ctx.textAlign = "right";
     ctx.fillText(axis === "round" ? "round" : "time", GUTTER - 10, 16);
     const h = rowHeight();
@@ -1012,6 +1019,7 @@ export function createTimeline(element, options = {}) {
     const { paint } = self;
     const { rows, tokens } = area;
     drawBrush(ctx);
+    drawTicks(ctx);
     ctx.save();
     ctx.beginPath();
     ctx.rect(rows.x - 2, 0, rows.w + 4, tokens.y + tokens.h + 3);
@@ -1258,7 +1266,7 @@ export function createTimeline(element, options = {}) {
     const next = clamp(Math.round(n), 1, Math.max(1, total()));
     if (next !== cursor) {
       cursor = next;
-      self.invalidate();
+      self.invalidate("over");
       if (user) options.onCursor?.(cursor);
     }
     if (!quiet) reveal(cursor);
