@@ -95,11 +95,20 @@ def working(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def opening(path: Path) -> Any:
-    """Open a trace with a progress bar."""
+    """Open a trace with a progress bar; what it lacks is said on stderr."""
     from radixflow.trace import open_trace
 
     with working(f"reading {path.name}") as progress:
-        return open_trace(path, progress)
+        trace = open_trace(path, progress)
+    if not trace.complete:
+        _note(f"{path.name} has no end yet, or was cut off: it holds {trace.num_rounds:,} rounds")
+    if unreadable := sum(gap.records for gap in trace.gaps if gap.what == "unreadable"):
+        _note(f"lines of {path.name} that aren't JSON and were passed over: {unreadable:,}")
+    return trace
+
+
+def _note(words: str) -> None:
+    err.print(f"note: {words}", markup=False, highlight=False, soft_wrap=True)
 
 
 # -- tables --------------------------------------------------------------------------------------------
@@ -236,6 +245,8 @@ def show_check(report: Any) -> None:
     table = _table("property", "holds", "checked")
     for entry in found["properties"]:
         holds = Text("yes", style=GOOD) if entry["holds"] else Text("no", style="bold red")
+        if entry["holds"] and not entry["checked"]:
+            holds = Text("-")  # there was nothing to hold
         table.add_row(entry["name"].replace("_", " "), holds, _number(entry["checked"]))
     out.print(table)
     for entry in found["properties"]:

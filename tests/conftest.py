@@ -34,7 +34,7 @@ LONGEST_FIRST = (
     "test_paper_agreement",
     "test_dashboard_classroom",
 )
-"""Few tests that take long, most of them with processes of their own: begun first, no core waits for them at the end."""
+"""Few tests that take long, most with processes of their own: they begin first, so that no core waits for them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

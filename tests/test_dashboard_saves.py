@@ -135,13 +135,15 @@ def test_the_table_is_saved_as_it_was_sorted(page, address):
     assert len(lines) == 16 and lines[1][0] == "P1"
 
 
-def test_saving_a_request_needs_one_and_says_so(browser, address):
+def test_a_request_is_offered_once_one_is_selected(browser, address):
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
     opened(page, address)
     page.click("#downloads summary")
-    page.click("a[data-what=request][data-format=svg]")
-    page.wait_for_function("() => document.getElementById('message').textContent.startsWith('no request is selected')")
+    page.wait_for_selector("a[data-what=round][data-format=svg]")
+    assert page.locator("a[data-what=request][data-format=svg]").is_hidden()
+    page.keyboard.press("Escape")
+    assert not page.locator("#downloads").evaluate("menu => menu.open")
     page.locator("#queue .chip", has_text="A1").first.click()
     page.click("#downloads summary")
     with page.expect_download() as download:

@@ -207,7 +207,7 @@ async function start() {
     const query = { traces: panes.among(), shown: panes.shown(), round, first: first ?? 1, last: last ?? panes.longest(), theme: theme() };
     for (const link of downloads.querySelectorAll("a")) {
       const { what, format } = link.dataset;
-      if (["trajectories", "bars"].includes(what)) link.closest("li").hidden = !trajectories.describe();
+      link.closest("li").hidden = !panes.shown() || (["trajectories", "bars"].includes(what) && !trajectories.describe()) || (what === "request" && request === null);
       const more = what === "request" && request !== null ? { request } : what === "requests" ? shownRows() : {};
       link.href = `/api/export?${new URLSearchParams({ ...query, what, format, ...more })}`;
     }
@@ -221,9 +221,16 @@ async function start() {
     try {
       save(await fetched(link.href));
       say("Saved.", true);
+      downloads.open = false;
     } catch (error) {
       say(error.message);
     }
+  });
+  downloads.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !downloads.open) return;
+    event.stopPropagation();
+    downloads.open = false;
+    downloads.querySelector("summary").focus();
   });
   document.addEventListener("click", (event) => downloads.open && !event.target.closest("#downloads") && (downloads.open = false));
   new IntersectionObserver((entries) => {

@@ -56,6 +56,7 @@ def run(
         working,
     )
     from radixflow.trace import open_trace
+    from radixflow.trace.files import split_name
     from radixflow.workloads import load_workload
 
     options = {
@@ -78,9 +79,12 @@ def run(
         options["retention_interval"] = retention(retention_interval)
     loaded = load_workload(workload, tokenizer=tokenizer, **key_values(given or []))
     policies = _policies(policy)
+    evicted = "" if eviction == "lru" else f"-{eviction}"
+    paths = [_trace_path(output, f"{loaded.name}-{name}{evicted}", alone=len(policies) == 1) for name in policies]
+    for path in paths:
+        split_name(path)  # a wrong name is refused before an engine starts
     done = []
-    for name in policies:
-        path = _trace_path(output, f"{loaded.name}-{name}", alone=len(policies) == 1)
+    for name, path in zip(policies, paths, strict=True):
         with quiet_engine(), working(f"{loaded.name} under {name}") as progress:
             done.append(
                 run_workload(

@@ -43,13 +43,18 @@ class FollowedEngine:
         """ValueError where it isn't one."""
         name, _, where = text.partition("=")
         parts = where.split(",")
-        if name and len(parts) <= 2 and all(_ADDRESS.fullmatch(part) for part in parts):
+        if name and len(parts) <= 2 and all(map(_is_address, parts)):
             return cls(name, *parts)
         if name and where.endswith((PLAIN, COMPRESSED)):
             return cls(name, trace=Path(where))
         raise ValueError(
             f"engine {text!r}: expected NAME=tcp://HOST:PORT[,tcp://HOST:REPLAY_PORT] or NAME=TRACE{PLAIN}[.zst]"
         )
+
+
+def _is_address(text: str) -> bool:
+    port = text.rpartition(":")[2]
+    return bool(_ADDRESS.fullmatch(text)) and not (port.isdigit() and int(port) > 65_535)
 
 
 def parse_layout(block_size: int, groups: str) -> CacheLayout:
