@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -162,6 +163,8 @@ BAD = [
     (("rounds", "missing.rft.jsonl"), "missing.rft.jsonl"),
     (("compare", "missing.rft.jsonl"), "missing.rft.jsonl"),
     (("explain", "missing.rft.jsonl", "A1"), "missing.rft.jsonl"),
+    (("index", "one=tcp://127.0.0.1:99999", "--model", "m", "--block-size", "16"), "tcp://HOST:PORT"),
+    (("paper", "--sensitivity", "rate", "--rate", "2", "-o", "p"), "--rate doesn't go with --sensitivity"),
     (("rnds", "t"), "rnds"),
     (("rounds", "--frist", "1"), "--frist"),
 ]
@@ -174,6 +177,20 @@ def test_bad_input_is_one_line_and_exit_2(command, args, said):
     code, out, err = command(*args)
     assert code == 2 and out == ""
     assert err.count("\n") == 1 and said in err and "Traceback" not in err
+
+
+def test_what_a_trace_lacks_is_said_and_nothing_checked_is_no_yes(command, figure1, tmp_path):
+    cut = tmp_path / "cut.rft.jsonl.zst"
+    cut.write_bytes(Path(figure1[0]).read_bytes()[:900])
+    code, out, err = command("check", str(cut))
+    assert code == 0 and "cut.rft.jsonl.zst has no end yet, or was cut off: it holds 0 rounds" in err
+    assert "yes" not in out
+
+
+def test_traces_are_named_by_policy_and_eviction(command):
+    pytest.importorskip("vllm")
+    code, out, _ = command("run", "figure1", "--policy", "radix", "--eviction", "rr", "--json")
+    assert code == 0 and json.loads(out)["trace"].endswith("figure1-radix-rr.rft.jsonl.zst")
 
 
 def test_an_unknown_request_and_an_unknown_round_are_bad_input(command, figure1):

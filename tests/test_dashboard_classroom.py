@@ -67,7 +67,7 @@ def test_a_class_reorders_requests_and_sees_what_each_policy_makes_of_it(page):
         page.fill("#lab-block_size", "0")
         page.keyboard.press("Tab")
         page.wait_for_selector("#message:not([hidden])")
-        assert "Expected a whole number" in page.locator("#message").inner_text()
+        assert "Tokens a block: expected a whole number" in page.locator("#message").inner_text()
         # Agents under two evictions, from a link; then the same one for both.
         page.goto(f"{address}/?view=classroom&workload=agents&policy=radix&policy=radix&eviction=lru&eviction=rr")
         shown = "(names) => radixflow.describe().trajectories?.runs.map((run) => run.eviction).join() === names"
@@ -75,6 +75,12 @@ def test_a_class_reorders_requests_and_sees_what_each_policy_makes_of_it(page):
         assert drawn(page)["lanes"][0]["num_rounds"] != drawn(page)["lanes"][1]["num_rounds"]
         page.select_option("#lab-eviction-a", "rr")
         page.wait_for_function(shown, arg="rr,rr", timeout=60_000)
+        # A link to what isn't here: said, and the classroom goes on with its own.
+        page.goto(f"{address}/?view=classroom&workload=zzz&policy=zzz")
+        told = "() => document.getElementById('message').textContent.includes('no workload zzz and no policy zzz')"
+        page.wait_for_function(told, timeout=60_000)
+        page.wait_for_function("() => radixflow.describe().lanes.length === 2", timeout=60_000)
+        assert [lane["num_rounds"] for lane in drawn(page)["lanes"]] == [6, 4]
         page.goto("about:blank")
 
 

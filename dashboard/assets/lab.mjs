@@ -4,6 +4,7 @@ import { ask, post } from "./ask.mjs";
 import { createOrder } from "./order.mjs";
 
 const FIELDS = { rows: "max_num_seqs", tokens: "max_num_batched_tokens", block: "block_size" };
+const LABELS = { rows: "Rows a round (S)", tokens: "Tokens a round (T)", block: "Tokens a block" };
 
 export function createLab(store, { say }) {
   const status = document.getElementById("lab-state");
@@ -26,12 +27,29 @@ export function createLab(store, { say }) {
 
   async function open() {
     lab = await ask("/api/lab", { warm: 1 });
+    forgetUnknown();
     if (!store.get().workload) store.set({ workload: lab.workloads[0]?.name ?? null });
     if (!store.get().policies) store.set({ policies: ["radix", "radixflow"] });
     await choose(store.get().workload, false);
     if (lab.state === "missing") return (status.textContent = "The simulated engine needs vLLM on this machine.");
     run();
     return lab;
+  }
+
+  // A link's recipe may name what isn't here: said, and left out.
+  function forgetUnknown() {
+    const { workload: wanted, policies } = store.get();
+    const unknown = [];
+    if (wanted && !lab.workloads.some(({ name }) => name === wanted)) {
+      unknown.push(`workload ${wanted}`);
+      store.set({ workload: null, order: null, rows: null, tokens: null, block: null });
+    }
+    const other = (policies ?? []).filter((policy) => !lab.policies.some(({ name }) => name === policy));
+    if (other.length) {
+      unknown.push(`policy ${other.join(", ")}`);
+      store.set({ policies: null, evictions: null });
+    }
+    if (unknown.length) say(`The classroom has no ${unknown.join(" and no ")}: it shows its own instead.`);
   }
 
   async function choose(name, fresh = true) {
@@ -83,7 +101,7 @@ export function createLab(store, { say }) {
   for (const name of Object.keys(FIELDS))
     field(name).addEventListener("change", () => {
       const value = field(name).valueAsNumber;
-      if (!Number.isInteger(value) || !field(name).checkValidity()) return say(`Expected a whole number from ${field(name).min} to ${field(name).max}.`);
+      if (!Number.isInteger(value) || !field(name).checkValidity()) return say(`${LABELS[name]}: expected a whole number from ${field(name).min} to ${field(name).max}.`);
       store.set({ [name]: value });
       run();
     });

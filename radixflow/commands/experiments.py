@@ -67,6 +67,13 @@ def paper(
         elif fit:
             found = command.fits(chosen, where, quiet=json)
         elif sensitivity is not None:
+            # The knobs are turned on the standard cells: what these would change, it would ignore.
+            fixed = {"--policies": policies != "all", "--orders": orders != "all", "--rate": rate is not None}
+            fixed |= {"--branch-spacing": branch_spacing is not None, "--quality": quality, "--race": race}
+            if given := [name for name, on in (fixed | {"--tokenizer": tokenizer}).items() if on]:
+                raise ValueError(f"{given[0]} doesn't go with --sensitivity, which varies the standard cells")
+            if "," in models:
+                raise ValueError(f"--models {models}: --sensitivity takes one model")
             choices = {"model": chosen[0] if models != "all" else "Qwen3.5-9B", "scale": min(scale, 0.25)}
             choices |= {"stream": "mixed" if streams == "all" else streams, "seeds": range(seeds)}
             knobs = listed(sensitivity, ["all"])
