@@ -23,25 +23,6 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
-LONGEST_FIRST = (
-    "test_dashboard_server",
-    "test_engines_plain_llm",
-    "test_notebooks_lab",
-    "test_index_engines",
-    "test_paper_ray",
-    "test_notebooks_lessons",
-    "test_engines_real",
-    "test_paper_agreement",
-    "test_dashboard_classroom",
-)
-"""Few tests that take long, most with processes of their own: they begin first, so that no core waits for them."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
-
-
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository."""
