@@ -9,7 +9,7 @@ from radixflow.figures.figure import Figure
 from radixflow.figures.lettering import fit, legend, legend_lines, line_height, width_of
 from radixflow.figures.palette import CELL_TEXT, SLOTS, THEMES, fill, luminance, mix, strong
 from radixflow.figures.printed.timeline import HATCHES
-from radixflow.figures.printed.tree import MARKERS
+from radixflow.figures.printed.tree import MARKERS, token_axis
 
 ROW, BELOW = 0.19, 0.06
 """Inches of a row with one or two engines, and below the last one."""
@@ -67,19 +67,7 @@ def _draw(axes: Any, layout: dict[str, Any], theme: str, row: float) -> None:
         else:
             _segment(axes, node, theme, inch)
             _marks(axes, node, layout["components"], theme, inch, row)
-    axes.set_yticks([])
-    axes.xaxis.tick_top()
-    axes.xaxis.set_label_position("top")
-    axes.set_xlabel("tokens", color=colours["text"])
-    axes.tick_params(colors=colours["text_soft"], labelcolor=colours["text"])
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    step = layout["block"]
-    while step * inch < 0.5:
-        step *= 2
-    axes.set_xticks(range(0, extent + 1, step))
-    for side, spine in axes.spines.items():
-        spine.set_visible(side == "top")
-        spine.set_color(colours["line_strong"])
+    token_axis(axes, layout["block"], extent, inch, colours)
 
 
 def _heading(axes: Any, node: dict[str, Any], colours: dict[str, str], extent: int, inch: float) -> None:

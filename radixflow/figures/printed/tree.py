@@ -87,20 +87,7 @@ def draw(axes: Axes, layout: dict[str, Any], theme: str) -> None:
                 },
                 zorder=5,
             )
-    axes.set_yticks([])
-    axes.xaxis.tick_top()
-    axes.xaxis.set_label_position("top")
-    axes.set_xlabel("tokens", color=colours["text"])
-    axes.tick_params(colors=colours["text_soft"], labelcolor=colours["text"])
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    # Ticks where states can be: at multiples of the block.
-    step = layout["block"]
-    while step * inch < 0.5:
-        step *= 2
-    axes.set_xticks(range(0, extent + 1, step))
-    for side, spine in axes.spines.items():
-        spine.set_visible(side == "top")
-        spine.set_color(colours["line_strong"])
+    token_axis(axes, layout["block"], extent, inch, colours)
 
 
 def _marks(axes: Axes, node: dict[str, Any], components: list[dict], theme: str, inch: float) -> None:
@@ -238,3 +225,20 @@ def handles(layout: dict[str, Any], theme: str) -> list[Any]:
     found.append(mark("in flight", "o", colours["panel"]))
     found.append(mark("evicted", "$⊗$", ink, 4.4, 0.2))
     return found
+
+
+def token_axis(axes: Axes, block: int, extent: int, inch: float, colours: dict[str, str]) -> None:
+    """Tokens along the top, up to `extent`; ticks where states can be: at multiples of the block, `inch` a token."""
+    axes.set_yticks([])
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel("tokens", color=colours["text"])
+    axes.tick_params(colors=colours["text_soft"], labelcolor=colours["text"])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    step = block
+    while step * inch < 0.5:
+        step *= 2
+    axes.set_xticks(range(0, extent + 1, step))
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == "top")
+        spine.set_color(colours["line_strong"])
