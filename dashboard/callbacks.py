@@ -5,6 +5,7 @@ It is asynchronous and does its work on a thread, so that a long comparison hold
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from dash import Dash, Input, Output, html, no_update
@@ -15,6 +16,8 @@ from radixflow.trace import TraceError
 from . import compare
 from .api import MAX_TRACES
 from .library import Library, UnknownTrace
+
+log = logging.getLogger("radixflow.dashboard")
 
 
 def register(app: Dash, library: Library) -> None:
@@ -35,6 +38,10 @@ def register(app: Dash, library: Library) -> None:
             return await run_in_threadpool(compare.body, library, keys, whole, theme)
         except (UnknownTrace, TraceError) as error:
             return _sorry(error)
+        except Exception:
+            # Dash would answer 500 and keep the reason to itself.
+            log.exception("comparison of %s failed", ", ".join(keys))
+            return [html.P("This comparison failed. The server's log says why.", className="alert")]
 
 
 def _keys(value: Any) -> list[str]:
