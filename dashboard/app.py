@@ -18,13 +18,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.concurrency import run_in_threadpool
 
 import radixflow.widgets
+from radixflow.addresses import in_url, is_loopback, names_of, unavailable
 from radixflow.figures import palette
 from radixflow.trace.parts import Progress
 
 from . import api, callbacks, classroom, engines, exports, layout, live, metrics, panels
 from .laboratory import Laboratory
 from .library import Library
-from .safety import Guard, content_policy, is_loopback
+from .safety import Guard, content_policy
 
 INDEX = """<!DOCTYPE html>
 <html lang="en">
@@ -96,8 +97,7 @@ def create_app(
     server.include_router(classroom.router(lab))
     server.include_router(exports.router(library))
     _plain_routes(server, library)
-    names = frozenset({"127.0.0.1", "localhost", "::1", host}) if is_loopback(host) else None
-    server.add_middleware(Guard, policy=content_policy(app.csp_hashes()), token=token, names=names)
+    server.add_middleware(Guard, policy=content_policy(app.csp_hashes()), token=token, names=names_of(host))
     app.library = library
     app.laboratory = lab
     return app
@@ -134,7 +134,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise OSError(f"can't listen on {host}:{port}: {error.strerror}; expected a free port (--port)") from error
+        raise unavailable(host, port, error) from error
     return listening
 
 
@@ -173,10 +173,9 @@ def serve(
             app.library.open(described["key"], progress)
         with reading(f"indexing {described['file']}"):
             api.prepare(app.library, described["key"])
-    shown = f"[{host}]" if ":" in host else host
     query = {"view": "engines" if index else None, "token": token}
     query = urlencode({name: value for name, value in query.items() if value})
-    address = f"http://{shown}:{port}/" + (f"?{query}" if query else "")
+    address = f"http://{in_url(host)}:{port}/" + (f"?{query}" if query else "")
     say(f"radixflow dashboard on {address} (Ctrl-C ends it)")
     if browser and is_loopback(host):
         webbrowser.open(address)

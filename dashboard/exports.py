@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from radixflow import figures
+from radixflow.analysis.run_labels import file_labels
 from radixflow.export import requests_csv
 from radixflow.figures.palette import Colours
 from radixflow.figures.printed import comparison as printed_comparison
@@ -154,8 +155,9 @@ def made(library: Library, wish: Wish) -> tuple[str, bytes]:
     with library.reading_all(wish.keys, long=True) as opened:
         traces = [one.trace for one in opened]
         shown = opened[wish.keys.index(wish.shown)]
-        of = [shown.trace] if wish.what in ("tree", "round", "request") else traces
-        stem = "-".join([traces[0].header.workload or "run", *(trace.header.policy for trace in of), wish.what])
+        labels = file_labels(traces)
+        of = [labels[opened.index(shown)]] if wish.what in ("tree", "round", "request") else labels
+        stem = "-".join([traces[0].header.workload or "run", *of, wish.what])
         name = re.sub(r"[^A-Za-z0-9_.+-]", "_", stem)[:120] + "." + wish.format
         if wish.what == "replay":
             with tempfile.TemporaryDirectory() as folder:

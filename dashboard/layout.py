@@ -29,6 +29,7 @@ def page(of_index: bool = False) -> html.Div:
                         **{"aria-label": "Classroom"},
                     ),
                     _engines(),
+                    _nothing(),
                     html.Div([_stage(), _aside()], className="desk"),
                     html.Section(
                         [html.H2("Compare"), html.Div(id="compare-body", className="compare-body")],
@@ -189,6 +190,33 @@ def _toolbar() -> html.Div:
 
 def _select(id: str, label: str) -> html.Label:
     return html.Label([html.Span(label), html.Select(id=id)], className="field")
+
+
+def _nothing() -> html.Section:
+    """Stands where a replay would, while no run is chosen."""
+    return html.Section(
+        [
+            html.H2("No run is open"),
+            html.P("A replay and a comparison need a recorded run. There are three ways to one:"),
+            html.Ul(
+                [
+                    html.Li(["name traces when you start: ", html.Code("radixflow dash run.rft.jsonl.zst")]),
+                    html.Li(["offer a folder of them: ", html.Code("radixflow dash --trace-dir traces")]),
+                    html.Li(
+                        [
+                            "or make one now, in the ",
+                            html.Button("Classroom", type="button", className="link", **{"data-view": "classroom"}),
+                            ".",
+                        ]
+                    ),
+                ]
+            ),
+        ],
+        id="nothing",
+        className="card nothing",
+        hidden=True,
+        **{"aria-label": "No run is open"},
+    )
 
 
 def _stage() -> html.Div:

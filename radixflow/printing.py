@@ -96,12 +96,13 @@ def working(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def opening(path: Path) -> Any:
     """Open a trace with a progress bar; what it lacks is said on stderr."""
+    from radixflow.analysis.prose import counted
     from radixflow.trace import open_trace
 
     with working(f"reading {path.name}") as progress:
         trace = open_trace(path, progress)
     if not trace.complete:
-        _note(f"{path.name} has no end yet, or was cut off: it holds {trace.num_rounds:,} rounds")
+        _note(f"{path.name} has no end yet, or was cut off: it holds {counted(trace.num_rounds, 'round')}")
     if unreadable := sum(gap.records for gap in trace.gaps if gap.what == "unreadable"):
         _note(f"lines of {path.name} that aren't JSON and were passed over: {unreadable:,}")
     return trace
@@ -195,6 +196,50 @@ def show_comparison(comparison: Any) -> None:
             out.print(Text(f"{label} parts from {labels[0]} in round {part.round}", style=QUIET))
     for warning in comparison.warnings:
         err.print(Text(f"note: {warning}", style="yellow"))
+
+
+def show_evictions(names: list[str], found: list[Any], who: list[Any]) -> None:
+    """What eviction cost, a column a trace; below, for each, whether it could matter and who took most."""
+    from radixflow.analysis.run_labels import distinct
+
+    table = _table("", *map(Text, distinct(names)))
+    rows: dict[str, list[str]] = {
+        "eviction": [one.eviction for one in found],
+        "trajectories n": [_number(one.trajectories) for one in found],
+        "active on average n_a": [_number(one.active, 2) for one in found],
+        "whole prefixes that fit m": [_number(one.capacity, 2) for one in found],
+        "idle share s": [_share(one.idle_share) for one in found],
+        "kept h": [_share((one.measured or {}).get("kept")) for one in found],
+        "  in theory": [_share((one.theory or {}).get("kept")) for one in found],
+        "recomputed q": [_share((one.measured or {}).get("recomputed")) for one in found],
+        "  in theory ": [_share((one.theory or {}).get("recomputed")) for one in found],
+        "returns": [_number(one.returns) for one in found],
+        "  missed all": [_number(one.whole_misses) for one in found],
+        "  missed a part": [_number(one.partial_misses) for one in found],
+    }
+    for words, name in (("tokens missed a return", "missed"), ("seconds to first token", "ttft")):
+        spreads = [getattr(one, name) or {} for one in found]
+        if any(spreads):
+            for measure in ("mean", "p50", "p95", "p99"):
+                digits = 1 if name == "missed" else 3
+                rows[f"{words}, {measure}"] = [_number(spread.get(measure), digits) for spread in spreads]
+    rows["blocks evicted"] = [_number(one.evicted_blocks) for one in found]
+    for words, cells in rows.items():
+        table.add_row(words.rstrip(), *cells)
+    out.print(table)
+    for name, one, pairs in zip(names, found, who, strict=True):
+        out.print(Text(f"{name}: {one.verdict}"), soft_wrap=True)
+        if len(pairs):
+            taken = _table("evictor", "victim", "blocks", "requests that took some", title="most blocks taken")
+            for pair in pairs.head(5).itertuples():
+                who_and_whom = (pair.evictor_trajectory, pair.victim_trajectory)  # None, or NaN: nobody's
+                cells = [Text(id if isinstance(id, str) else "-") for id in who_and_whom]
+                taken.add_row(*cells, _number(pair.blocks), _number(pair.times))
+            out.print(taken)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def show_agreement(labels: list[str], agreement: list[dict[str, int]]) -> None:

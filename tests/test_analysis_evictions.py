@@ -104,7 +104,7 @@ def test_the_command_prints_one_object_with_a_summary_a_trace(small, monkeypatch
                 "evictor_trajectory": "B0", "victim_trajectory": "A0", "blocks": 1, "times": 1,
             }  # fmt: skip
         else:
-            assert "measured.kept" in out
+            assert "whole prefixes that fit m" in out and "whole misses" not in out
             assert "all trajectories fit" in out
 
 

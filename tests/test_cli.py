@@ -165,6 +165,11 @@ BAD = [
     (("explain", "missing.rft.jsonl", "A1"), "missing.rft.jsonl"),
     (("index", "one=tcp://127.0.0.1:99999", "--model", "m", "--block-size", "16"), "tcp://HOST:PORT"),
     (("paper", "--sensitivity", "rate", "--rate", "2", "-o", "p"), "--rate doesn't go with --sensitivity"),
+    (("paper", "--scale", "nan", "-o", "p"), "scale is NaN; expected a number above 0"),
+    (("paper", "--scale", "2", "-o", "p"), "scale is 2; expected a share above 0, at most 1"),
+    (("fleet", "agents", "--replicas", "1000000"), "--replicas"),
+    (("run", "agents", "--with", "agents=10000000000"), "agents x turns would be 80,000,000,000 requests"),
+    (("dash", "--host", "203.0.113.9", "--no-browser"), "expected an address of this machine (--host)"),
     (("rnds", "t"), "rnds"),
     (("rounds", "--frist", "1"), "--frist"),
 ]

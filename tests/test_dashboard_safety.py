@@ -10,9 +10,9 @@ from dashboard_server import ask, get, serving
 from dashboard_traces import Growing, header, hostile, long_run, write
 from figures_traces import figure1
 
+from radixflow.addresses import is_loopback
 from radixflow.trace import TraceError
 from radixflow_dashboard.app import create_app
-from radixflow_dashboard.safety import is_loopback
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from radixflow import figures
+from radixflow.analysis.run_labels import run_labels
 from radixflow.export import run_figures
 from radixflow.figures.figure import WIDTHS, styled
-from radixflow.figures.printed.comparison import CAUSE_HATCHES, run_labels
+from radixflow.figures.printed.comparison import CAUSE_HATCHES
 from radixflow.figures.printed.runs import by_policy, ratios
 from radixflow.trace import open_trace
 
@@ -233,6 +234,6 @@ def test_causes_are_told_apart_by_their_hatch():
 
 def test_runs_get_different_names(traces, tmp_path):
     assert run_labels(traces) == ["radix", "radixflow"]
-    assert run_labels([traces[0], traces[0]]) == ["figure1 radix #1", "figure1 radix #2"]
+    assert run_labels([traces[0], traces[0]]) == ["radix #1", "radix #2"]
     long = open_trace(figures_traces.write(tmp_path / "t.rft.jsonl", figures_traces.stream(30, rows=8)))
     assert run_labels([traces[0], long]) == ["figure1 radix", "stream0 radix"]

@@ -93,9 +93,7 @@ def test_a_trace_whose_file_goes_is_forgotten_and_comes_back(tmp_path):
     with RecordedEngines([FollowedEngine("one", trace=path)], reading=_silently) as engines:
         assert list(engines.look()) == [] and engines.picture(None).engines[0].blocks > 0
         path.unlink()
-        (words,) = engines.look()
-        assert words.startswith("one: ") and words.endswith("its blocks are forgotten") or "another run" in words
-        list(engines.look())
+        assert list(engines.look()) == ["one: its file is gone, and its blocks with it"]
         assert engines.picture(None).engines == []
         write(path, long_run(5, id="00000000000000ee"))
         assert list(engines.look()) == ["one: there again"]
@@ -115,6 +113,20 @@ def test_a_trace_whose_file_goes_is_forgotten_and_comes_back(tmp_path):
 def test_what_cannot_be_served_is_one_clear_line(engines, more, said):
     with pytest.raises((ValueError, TraceError), match=said):
         serve([FollowedEngine.parse(text) for text in engines], **more, host="127.0.0.1", port=0)
+
+
+@pytest.mark.parametrize("host", ["203.0.113.9", "no.such.host.invalid", "fe80::1:2:3"])
+def test_an_address_of_elsewhere_is_blamed_itself_and_not_its_port(host, free_port):
+    with pytest.raises(OSError, match=r"expected an address of this machine \(--host\)"):
+        IndexPage(host, free_port, CollectorRegistry(), lambda: None)
+
+
+def test_a_port_that_is_taken_is_blamed(free_port):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", free_port))
+        taken.listen()
+        with pytest.raises(OSError, match=r"expected a free port \(--port\)"):
+            IndexPage("127.0.0.1", free_port, CollectorRegistry(), lambda: None)
 
 
 def test_the_page_answers_to_its_own_name_alone(free_port):
@@ -163,5 +175,5 @@ def test_an_engine_that_cannot_be_read_is_named(text):
 
 def test_a_layout_is_read_group_by_group():
     assert parse_layout(528, "kv,rec+conv").groups == (("kv",), ("rec", "conv"))
-    with pytest.raises(ValueError, match="expected for each group"):
+    with pytest.raises(ValueError, match="groups are 'kv,state', expected for each some of kv, rec, conv"):
         parse_layout(528, "kv,state")

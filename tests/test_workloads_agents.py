@@ -75,7 +75,7 @@ def test_the_pool_holds_the_stated_share_of_the_trajectories():
     [
         ({"active": 1.0}, "active is 1.0; expected a share between 0 and 1"),
         ({"agents": 0}, "agents is 0; expected a whole number, 1 or more"),
-        ({"pause": 0}, "pause is 0; expected a number, 0 excluded"),
+        ({"pause": 0}, "pause is 0; expected a number above 0"),
         ({"tools": 3}, 'has no option "tools"'),
     ],
 )

@@ -185,7 +185,7 @@ def test_a_broken_mooncake_line_is_named(tmp_path):
     assert "no output_length; expected timestamp" in refusal(
         write(path, [{k: v for k, v in CALLS[0].items() if k != "output_length"}])
     )
-    assert refusal(path, speed=0) == "speed is 0; expected a number, 0 excluded"
+    assert refusal(path, speed=0) == "speed is 0; expected a number above 0"
 
 
 def test_plain_lines_are_texts_or_token_ids(tmp_path):

@@ -92,7 +92,7 @@ def test_a_slice_by_name_and_wrong_arguments_in_one_line():
     assert len(load_workload("paper", scale=0.02, stream="cold").requests) < 200
     for options, said in [
         ({"stream": "warm"}, 'stream is "warm"; expected one of cold, reuse, mixed'),
-        ({"scale": 0}, "scale is 0; expected a number, 0 excluded"),
+        ({"scale": 0}, "scale is 0; expected a number above 0"),
         ({"scale": 2}, "scale is 2; expected a share above 0, at most 1"),
         ({"shared": 1.5}, "shared is 1.5; expected a share, 0 to 1"),
         ({"quality": "x.jsonl"}, "texts without a tokenizer"),

@@ -56,6 +56,7 @@ async function start() {
   let transport = null;
   let live = null;
   let compareSeen = false;
+  let settled = false; // whether it is known what there is to show
   let told = ""; // what the request inspector was last asked
 
   let messageTimer = 0;
@@ -147,8 +148,9 @@ async function start() {
   }
 
   function showView() {
-    const { view } = store.get();
+    const { view, traces } = store.get();
     page.dataset.view = view;
+    document.getElementById("nothing").hidden = !settled || traces.length > 0 || !["replay", "compare"].includes(view);
     document.querySelectorAll(".tab").forEach((tab) => tab.setAttribute("aria-pressed", String(tab.dataset.view === view)));
   }
 
@@ -165,8 +167,8 @@ async function start() {
   store.on((changed, state, before) => {
     if (["round", "request", "side", "traces"].some((name) => changed.has(name)) && panes.overviews.has(panes.shown())) (tellCursor(), facts());
     if (["request", "side", "traces"].some((name) => changed.has(name)) && panes.overviews.has(panes.shown())) tellSelection();
+    if (changed.has("view") || changed.has("traces")) showView();
     if (changed.has("view")) {
-      showView();
       tellComparison();
       enter(state.view, before.view).catch((error) => say(error.message));
     }
@@ -174,7 +176,7 @@ async function start() {
     if (changed.has("round") && before.round !== state.round && state.round < panes.longest() && !transport.playing()) live.leave();
   });
 
-  document.querySelectorAll(".tab").forEach((tab) => tab.addEventListener("click", () => store.set({ view: tab.dataset.view }, true)));
+  document.querySelectorAll("button[data-view]").forEach((button) => button.addEventListener("click", () => store.set({ view: button.dataset.view }, true)));
   document.querySelectorAll("[data-axis]").forEach((button) => button.addEventListener("click", () => store.set({ axis: button.dataset.axis })));
   document.addEventListener("click", (event) => {
     const chip = event.target.closest("[data-request]");
@@ -245,6 +247,7 @@ async function start() {
 
   showView();
   const runs = await pickers.refresh();
+  settled = true;
   if (store.get().view === "engines") engines.refresh();
   if (engines.ofIndex && !runs.length && !store.get().traces.length) {
     store.set({ view: store.get().view === "classroom" ? "classroom" : "engines" });

@@ -6,6 +6,7 @@ import { ask, fetched, overtaken } from "./ask.mjs";
 const POLL_MS = 1000;
 const MAX_CHOICES = 60;
 const n = (value) => value.toLocaleString("en-US");
+const countedBlocks = (value) => `${n(value)} block${value === 1 ? "" : "s"}`;
 
 function bytes(value) {
   const units = ["B", "kB", "MB", "GB", "TB"];
@@ -103,7 +104,7 @@ export function createEngines(store, { pickers, say, shown, save }) {
     const sized = data.engines.some((engine) => engine.bytes !== null);
     const head = ["Engine", "Blocks", ...(sized ? ["Bytes"] : []), "State"];
     const rows = data.engines.map((engine) => [engine.name, n(engine.blocks), ...(sized ? [engine.bytes === null ? "" : bytes(engine.bytes)] : []), engine.state]);
-    const again = data.duplicated_bytes === null ? `${n(data.duplicated)} blocks` : `${n(data.duplicated)} blocks, ${bytes(data.duplicated_bytes)}`;
+    const again = data.duplicated_bytes === null ? countedBlocks(data.duplicated) : `${countedBlocks(data.duplicated)}, ${bytes(data.duplicated_bytes)}`;
     const out = [el("h3", "", "What they hold"), table(head, rows), el("p", "soft", `Held by more than one: ${again} beyond the first copies.`)];
     if (data.hidden_spaces) out.push(el("p", "soft", `${n(data.hidden_spaces)} smaller namespaces aren't drawn.`));
     return out;
@@ -126,7 +127,7 @@ export function createEngines(store, { pickers, say, shown, save }) {
       return [...alike].map(([blocks, components]) => `${components.join("+")} ${n(blocks)}`).join(", ") || "none";
     };
     return [
-      el("h3", "", node.label, el("span", "soft", `tokens ${n(node.start)} to ${n(node.end)}, ${n(node.blocks)} block${node.blocks === 1 ? "" : "s"}`)),
+      el("h3", "", node.label, el("span", "soft", `tokens ${n(node.start)} to ${n(node.end)}, ${countedBlocks(node.blocks)}`)),
       el("p", "lead", words),
       table(["Engine", "Ready h", "Matched h^", "Blocks here"], ranked.map((answer) => [name(answer), n(answer.ready), n(answer.matched), held(answer)])),
     ];

@@ -11,6 +11,8 @@ import pandas as pd
 from radixflow.analysis.causes import SLOT_CAUSES, WAIT_CAUSES
 from radixflow.analysis.cost import NS, CostIdentity, CostRefused, cost_identity
 from radixflow.analysis.diverge import Divergence, diverge
+from radixflow.analysis.prose import counted
+from radixflow.analysis.run_labels import run_labels
 from radixflow.analysis.slots import slots
 from radixflow.analysis.summary import Summary, summarize
 from radixflow.analysis.waits import Ledger, waits_by_cause
@@ -82,7 +84,7 @@ def compare(*traces) -> Comparison:
     """
     if len(traces) < 2:
         raise ValueError(f"compare needs at least two traces, got {len(traces)}")
-    labels = _labels(traces)
+    labels = run_labels(traces)
     summaries = [summarize(trace) for trace in traces]
     costs, refusals = [], []
     for trace in traces[1:]:
@@ -121,12 +123,12 @@ def differences(traces, labels: list[str]) -> list[str]:
         extra = [k for k in theirs if k not in mine]
         changed = [k for k in mine if k in theirs and mine[k] != theirs[k]]
         for what, ids in (
-            (f"{label} lacks {{n}} requests of {name}", missing),
-            (f"{label} has {{n}} requests that {name} lacks", extra),
-            (f"{{n}} requests of {label} differ from {name} in prompt, output limit or priority", changed),
+            (f"{label} lacks {{n}} of {name}", missing),
+            (f"{label} has {{n}} that {name} lacks", extra),
+            (f"{label} and {name} differ in prompt, output limit or priority of {{n}}", changed),
         ):
             if ids:
-                found.append(f"{what.format(n=len(ids))}, such as {ids[0]}: not the same workload")
+                found.append(f"{what.format(n=counted(len(ids), 'request'))}, such as {ids[0]}: not the same workload")
         for key in _CONFIG:
             ours, other = getattr(base.config, key), getattr(trace.config, key)
             if ours != other:
@@ -140,7 +142,7 @@ def differences(traces, labels: list[str]) -> list[str]:
             found.append(f"{label} has no end: it was cut, or still runs")
         if trace.gaps:
             dropped = sum(gap.rounds for gap in trace.gaps)
-            found.append(f"{label} has {len(trace.gaps)} gaps ({dropped} rounds dropped)")
+            found.append(f"{label} has {counted(len(trace.gaps), 'gap')} ({counted(dropped, 'round')} dropped)")
     return found
 
 
@@ -148,15 +150,6 @@ def _workload(trace) -> dict[str, tuple]:
     requests = trace.requests
     fields = zip(requests["prompt"], requests["max_tokens"], requests["priority"], strict=True)
     return dict(zip(requests["id"].tolist(), fields, strict=True))
-
-
-def _labels(traces) -> list[str]:
-    policies = [trace.header.policy for trace in traces]
-    labels = []
-    for k, policy in enumerate(policies):
-        twice = policies.count(policy) > 1
-        labels.append(f"{policy} #{policies[: k + 1].count(policy)}" if twice else policy)
-    return labels
 
 
 def _metrics(summaries: list[Summary], labels: list[str]) -> pd.DataFrame:

@@ -46,7 +46,10 @@ def paper(
     from radixflow.paper.experiment import POLICIES, Plan
     from radixflow.paper.published import PUBLISHED
     from radixflow.printing import emit, quiet_engine
+    from radixflow.workloads.arguments import part_of_one
     from radixflow.workloads.paper import ORDERS, STREAMS
+
+    part_of_one("scale", scale)
 
     def listed(text: str, known: Any) -> list[str]:
         return [str(name) for name in known] if text == "all" else [name.strip() for name in text.split(",")]

@@ -83,10 +83,8 @@ def check(trace: TraceFile, json: Json = False) -> None:
 @app.command()
 def evictions(traces: TraceFiles, json: Json = False) -> None:
     """Who evicted whom, and what trajectories had left when they came back, beside the theory."""
-    import pandas as pd
-
     from radixflow.analysis import evictors, summarize_evictions
-    from radixflow.printing import emit, opening, show_text
+    from radixflow.printing import emit, opening, show_evictions
 
     opened = [opening(path) for path in traces]
     found = [summarize_evictions(trace) for trace in opened]
@@ -95,10 +93,4 @@ def evictions(traces: TraceFiles, json: Json = False) -> None:
         rows = zip(opened, found, who, strict=True)
         emit({"traces": [{"trace": t.id, **f.to_dict(), "evicted": w.to_dict("records")} for t, f, w in rows]})
         return
-    numbers = pd.json_normalize([summary.to_dict() for summary in found])
-    numbers.index = [path.name for path in traces]
-    show_text(numbers.round(3).astype(object).T.to_string())
-    for path, summary, pairs in zip(traces, found, who, strict=True):
-        show_text(f"\n{path.name}: {summary.verdict}")
-        if len(pairs):
-            show_text("most blocks taken\n" + pairs.head(5).to_string(index=False))
+    show_evictions([path.name for path in traces], found, who)

@@ -73,7 +73,7 @@ def index(
 @app.command()
 def fleet(
     workload: Annotated[str, typer.Argument(help="A built-in's name or a file, with arrivals by clock.")],
-    replicas: Annotated[int, typer.Option(min=1, help="Engines, each with the whole pool.")] = 2,
+    replicas: Annotated[int, typer.Option(min=1, max=64, help="Engines, each with the whole pool.")] = 2,
     routing: Annotated[str, typer.Option(help="round-robin, random, matched, ready; several (a,b) or all.")] = "all",
     policy: Annotated[str, typer.Option(help="How each engine schedules.")] = "radixflow",
     model: Annotated[str | None, typer.Option(help="Profile of the engines.")] = None,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from radixflow import figures
 from radixflow.analysis import CostRefused
+from radixflow.analysis.run_labels import file_labels
 from radixflow.export.files import Progress, new_file, new_folder, traces_of
 from radixflow.figures.figure import FORMATS, WIDTHS, Figure, inches_of, styled
 from radixflow.figures.palette import Colours
-from radixflow.figures.printed.comparison import MAX_RUNS, run_labels
+from radixflow.figures.printed.comparison import MAX_RUNS
 from radixflow.figures.trajectory_bars import Contexts
 
 BOTH = ("column", "text")
@@ -99,7 +99,7 @@ def run_figures(
     """
     colours = Colours.of(*traces)
     found: dict[str, Figure] = {}
-    for trace, label in zip(traces, _file_labels(traces), strict=True):
+    for trace, label in zip(traces, file_labels(traces), strict=True):
         found[f"timeline-{label}"] = figures.timeline(trace, first, last, colours)
         n = at_round if at_round is not None else _telling_round(trace)
         if n is not None:
@@ -138,12 +138,6 @@ def _try(found: dict[str, Figure], name: str, make: Callable[[], Figure]) -> Non
         found[name] = make()
     except (CostRefused, ValueError):
         return
-
-
-def _file_labels(traces: list[Any]) -> list[str]:
-    """The runs' labels as parts of file names."""
-    names = [re.sub(r"[^A-Za-z0-9+._-]+", "-", label).strip("-.") or "run" for label in run_labels(traces)]
-    return [name if names.count(name) == 1 else f"{name}-{k}" for k, name in enumerate(names, 1)]
 
 
 def _telling_round(trace: Any) -> int | None:

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from radixflow.analysis.compare import request_rows
+from radixflow.analysis.run_labels import run_labels
 from radixflow.analysis.waits import Ledger
 from radixflow.export.tables import FORMULA, guarded
-from radixflow.figures.printed.comparison import run_labels
 
 
 def requests_csv(*traces: Any, ledgers: Sequence[Ledger] | None = None) -> bytes:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from radixflow.analysis.prose import counted
+
 SHAPES = ("square", "circle", "diamond")
 """Of the engines' marks, in turn: an engine is told by its lane, its colour and its shape."""
 
@@ -93,7 +95,8 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 
 def _heading(id: str, space: Any, extent: int, row: int) -> dict[str, Any]:
-    said = [f"{space.blocks:,} blocks of {space.block:,} tokens", f"{space.duplicated:,} held again elsewhere"]
+    held = f"{counted(space.blocks, 'block')} of {counted(space.block, 'token')}"
+    said = [held, f"{space.duplicated:,} held again elsewhere"]
     if space.unread:
         said.append(f"{space.unread:,} not looked at")
     return _node(id=id, end=extent, top=row, label=name_of(space), note=", ".join(said), heading=True)
@@ -171,7 +174,7 @@ def _fold(id: str, parent: str | None, start: int, of: Any, extent: int, row: in
         end=start + max(1, extent // 12),
         top=row,
         folded=of.hidden,
-        note=f"{of.hidden_blocks:,} blocks" if of.hidden_blocks else "",
+        note=counted(of.hidden_blocks, "block") if of.hidden_blocks else "",
     )
 
 

@@ -30,7 +30,8 @@ class CacheLayout:
         if self.kv_blocks * self.block_size != self.kv_block_size:
             raise ValueError(f"kv_block_size is {self.kv_block_size}, expected a multiple of {self.block_size}")
         if not self.groups or any(not group or set(group) - set(COMPONENTS) for group in self.groups):
-            raise ValueError(f"groups are {self.groups!r}, expected for each group some of {', '.join(COMPONENTS)}")
+            shown = ",".join("+".join(group) for group in self.groups)
+            raise ValueError(f"groups are {shown!r}, expected for each some of {', '.join(COMPONENTS)}: kv,rec+conv")
 
     @property
     def kv_blocks(self) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from radixflow.addresses import in_url
 from radixflow.index.feed import EngineFeed
 from radixflow.index.metrics import IndexCollector, MeasuredIndex
 from radixflow.index.namespace import CacheLayout
@@ -20,7 +21,7 @@ from radixflow.index.snapshot import Snapshot, snapshot
 from radixflow.index.traces import TraceFeed
 from radixflow.index.web import IndexPage
 from radixflow.trace import TraceError, TraceReplaced, open_trace
-from radixflow.trace.files import COMPRESSED, PLAIN
+from radixflow.trace.files import COMPRESSED, PLAIN, later_parts
 from radixflow.trace.parts import Progress
 
 _ADDRESS = re.compile(r"(tcp|ipc)://\S+")
@@ -140,12 +141,13 @@ class RecordedEngines:
                 self._open(name)
             elif feed.trace.update():
                 feed.show()
-        except TraceReplaced:
-            self._traces.pop(name).close()
-            return "another run has taken its file"
         except (TraceError, OSError) as error:
             if name in self._traces:
                 self._traces.pop(name).close()
+            if not self._paths[name].exists() and not later_parts(self._paths[name]):
+                return "its file is gone, and its blocks with it"
+            if isinstance(error, TraceReplaced):
+                return "another run has taken its file"
             return f"{error}; its blocks are forgotten"
         return ""
 
@@ -211,8 +213,7 @@ def serve(
         closing.callback(page.close)
         closing.enter_context(followed)
         names = ", ".join(engine.name for engine in engines)
-        shown = f"[{host}]" if ":" in host else host
-        say(f"radixflow index of {names}: http://{shown}:{port}/metrics and /tree (Ctrl-C ends it)")
+        say(f"radixflow index of {names}: http://{in_url(host)}:{port}/metrics and /tree (Ctrl-C ends it)")
         try:
             while True:
                 for words in followed.look():

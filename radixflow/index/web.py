@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from ipaddress import ip_address
 from socketserver import ThreadingMixIn
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 import msgspec
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
+from radixflow.addresses import names_of, unavailable
 from radixflow.index.snapshot import Snapshot
 
 FRESH_SECONDS = 0.25
@@ -42,14 +42,12 @@ class IndexPage:
         self._take = take
         self._taking = threading.Lock()
         self._taken = (float("-inf"), b"")
-        # A page that has its own name point here is refused: both answers name tenants.
-        self._names = {"127.0.0.1", "localhost", "::1", host} if _is_loopback(host) else None
+        self._names = names_of(host)  # both answers name tenants
         kind = _Server6 if ":" in host else _Server
         try:
             self._server = make_server(host, port, self._answer, kind, _QuietHandler)
         except OSError as error:
-            words = f"can't listen on {host}:{port}: {error.strerror}; expected a free port (--port)"
-            raise OSError(words) from error
+            raise unavailable(host, port, error) from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="radixflow-index-page", daemon=True)
         self._thread.start()
 
@@ -84,10 +82,3 @@ class IndexPage:
 def _plain(start: Callable[..., Any], status: str, words: str) -> list[bytes]:
     start(status, [("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")])
     return [words.encode()]
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

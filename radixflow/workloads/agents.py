@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 
-from radixflow.workloads.arguments import number, whole
+from radixflow.workloads.arguments import few_enough, number, whole
 from radixflow.workloads.engine_options import EngineOptions
 from radixflow.workloads.errors import WorkloadError
 from radixflow.workloads.workload import Workload, WorkloadRequest
@@ -48,6 +48,7 @@ def agents(
     """
     for name, value in (("agents", agents), ("turns", turns), ("context", context), ("growth", growth)):
         whole(name, value)
+    few_enough("agents x turns", agents * turns)
     whole("answer", answer)
     whole("shared", shared, least=0)
     if not 0 < number("active", active) < 1:

@@ -9,6 +9,9 @@ from typing import Any
 
 from radixflow.workloads.errors import WorkloadError, near, shown
 
+MAX_REQUESTS = 1_000_000
+"""That a builder makes: more would only fill the memory."""
+
 
 def call_with(function: Callable[..., Any], what: str, options: dict[str, Any], *fixed: Any) -> Any:
     """`function(*fixed, **options)`, or WorkloadError where it has no option of that name."""
@@ -31,13 +34,26 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     return value
 
 
+def few_enough(what: str, requests: int) -> None:
+    """WorkloadError where `what` asks for more requests than `MAX_REQUESTS`."""
+    if requests > MAX_REQUESTS:
+        raise WorkloadError(f"{what} would be {requests:,} requests; expected at most {MAX_REQUESTS:,}")
+
+
 def number(name: str, value: Any, above: float = 0.0, or_equal: bool = False) -> float:
     """The value, a finite number above (or at) `above`."""
     fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not fits or value < above or (value == above and not or_equal):
         raise WorkloadError(
-            f"{name} is {shown(value)}; expected a number, {above:g} {'or more' if or_equal else 'excluded'}"
+            f"{name} is {shown(value)}; expected a number{f', {above:g} or more' if or_equal else f' above {above:g}'}"
         )
+    return float(value)
+
+
+def part_of_one(name: str, value: Any) -> float:
+    """The value, above 0 and at most 1."""
+    if number(name, value) > 1:
+        raise WorkloadError(f"{name} is {value:g}; expected a share above 0, at most 1")
     return float(value)
 
 

@@ -13,7 +13,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from radixflow.workloads.arguments import number, one_of, whole
+from radixflow.workloads.arguments import few_enough, number, one_of, whole
 from radixflow.workloads.engine_options import EngineOptions
 from radixflow.workloads.errors import WorkloadError, shown
 from radixflow.workloads.workload import Workload, WorkloadRequest
@@ -51,6 +51,7 @@ def four_branch(
     """
     whole("documents", documents)
     whole("questions", questions)
+    few_enough(f"documents x questions x {BRANCHES}", documents * questions * BRANCHES)
     one_of("order", order, ORDERS)
     rng = random.Random(seed)
     lengths = [draw_length("document_tokens", document_tokens, rng) for _ in range(documents)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from radixflow.workloads.arguments import number, whole
+from radixflow.workloads.arguments import few_enough, number, whole
 from radixflow.workloads.engine_options import EngineOptions
 from radixflow.workloads.workload import Workload, WorkloadRequest
 
@@ -22,6 +22,7 @@ def chat(*, conversations: int = 16, turns: int = 4, rate: float = 4.0, seed: in
     """
     whole("conversations", conversations)
     whole("turns", turns)
+    few_enough("conversations x turns", conversations * turns)
     number("rate", rate)
     rng = random.Random(seed)
     requests: list[WorkloadRequest] = []
@@ -66,6 +67,7 @@ def bursty(*, bursts: int = 6, documents: int = 4, siblings: int = 5, period: fl
     whole("bursts", bursts)
     whole("documents", documents)
     whole("siblings", siblings)
+    few_enough("bursts x documents x siblings", bursts * documents * siblings)
     number("period", period)
     requests = []
     for b in range(bursts):
@@ -93,6 +95,7 @@ def bursty(*, bursts: int = 6, documents: int = 4, siblings: int = 5, period: fl
 def decode_heavy(*, requests: int = 24, output_tokens: int = 240) -> Workload:
     """Short prompts with long answers in a pool that can't hold them all: preemption."""
     whole("requests", requests)
+    few_enough("requests", requests)
     whole("output_tokens", output_tokens)
     return Workload(
         name="decode-heavy",
@@ -119,6 +122,7 @@ def priority_mix(*, batch: int = 16, interactive: int = 12) -> Workload:
     """
     whole("batch", batch)
     whole("interactive", interactive)
+    few_enough("batch + interactive", batch + interactive)
     long = [
         WorkloadRequest(
             id=f"batch{i}",

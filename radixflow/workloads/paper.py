@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from radixflow.workloads.arguments import number, one_of, whole
+from radixflow.workloads.arguments import number, one_of, part_of_one, whole
 from radixflow.workloads.engine_options import EngineOptions
 from radixflow.workloads.errors import WorkloadError
 from radixflow.workloads.four_branch import BRANCHES
@@ -103,7 +103,7 @@ def generated_articles(seed: int = 0, scale: float = 1.0, corpora: Sequence[Corp
     has nearly the published moments. A question's and an option's length is 1 + a negative binomial number
     with the published mean: only the mean is published.
     """
-    _check_scale(scale)
+    part_of_one("scale", scale)
     made: list[Article] = []
     for corpus in corpora:
         rng = np.random.default_rng([seed, corpus.articles])
@@ -241,8 +241,3 @@ def _branches(
             )
         )
     return made
-
-
-def _check_scale(scale: float) -> None:
-    if not 0 < number("scale", scale) <= 1:
-        raise WorkloadError(f"scale is {scale:g}; expected a share above 0, at most 1")

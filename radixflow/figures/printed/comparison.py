@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 from radixflow.analysis import CostRefused, cost_identity, slots, waits_by_cause
 from radixflow.analysis.causes import SLOT_CAUSES, WAIT_CAUSES
+from radixflow.analysis.run_labels import run_labels
 from radixflow.figures.figure import Figure
 from radixflow.figures.lettering import fit, legend, legend_lines, line_height, width_of
 from radixflow.figures.palette import SLOTS, THEMES, fill, slot_class, strong
@@ -38,20 +39,6 @@ CAUSE_HATCHES: dict[str, str] = {
 """Causes that share the class `other` have a hatch each."""
 
 Labels = Sequence[str]
-
-
-def run_labels(traces: Sequence[Any]) -> list[str]:
-    """A name for each run: its policy, with model, workload or number where that doesn't tell two apart."""
-    makers: tuple[Callable[[Any], str], ...] = (
-        lambda t: t.header.policy,
-        lambda t: " ".join(filter(None, (t.header.model, t.header.policy))),
-        lambda t: " ".join(filter(None, (t.header.model, t.header.workload, t.header.policy))),
-    )
-    for make in makers:
-        names = [make(trace) for trace in traces]
-        if len(set(names)) == len(names):
-            return names
-    return [f"{name} #{names[: k + 1].count(name)}" for k, name in enumerate(names)]
 
 
 def slots_by_cause(*traces: Any) -> Figure:

@@ -10,13 +10,14 @@ import pandas as pd
 
 from radixflow.analysis.causes import WAIT_CAUSES
 from radixflow.analysis.compare import request_rows
+from radixflow.analysis.run_labels import run_labels
 from radixflow.analysis.waits import Ledger
 from radixflow.figures.cards import CAUSE_WORDS, colour_of
 from radixflow.figures.figure import Figure
 from radixflow.figures.lettering import fit, fit_end, line_height, width_of
 from radixflow.figures.palette import THEMES, Colours
 from radixflow.figures.printed.card import MAX_ID, one_line
-from radixflow.figures.printed.comparison import MAX_RUNS, cause_look, run_labels
+from radixflow.figures.printed.comparison import MAX_RUNS, cause_look
 
 MAX_REQUESTS = 200
 """Rows in one picture."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from radixflow.analysis.prose import counted
 from radixflow.figures.figure import Figure
 from radixflow.figures.lettering import fit, legend, legend_lines, line_height, width_of
 from radixflow.figures.palette import SLOTS, THEMES, fill, mix, strong
@@ -250,7 +251,7 @@ def _misses(one: Contexts) -> str:
     whole = sum(each.miss == "whole" for each in back)
     partial = sum(each.miss == "partial" for each in back)
     mean = sum(each.missed for each in back) / len(back)
-    return f"{len(back):,} returns: {whole:,} missed all, {partial:,} a part; {mean:,.0f} tokens a return"
+    return f"{counted(len(back), 'return')}: {whole:,} missed all, {partial:,} a part; {mean:,.0f} tokens a return"
 
 
 class _Bars(_Page):
@@ -260,7 +261,7 @@ class _Bars(_Page):
         found = [bar for bar in self.drawn["runs"][k]["bars"] if bar is not None]
         lost = sum(bar["lost"] for bar in found if bar["state"] in ("idle", "waiting"))
         idle = sum(bar["state"] == "idle" for bar in found)
-        return f"round {self.drawn['runs'][k]['round']:,}: {idle} idle, {lost:,} tokens lost"
+        return f"round {self.drawn['runs'][k]['round']:,}: {idle} idle, {counted(lost, 'token')} lost"
 
     def fill(self, axes: Axes, k: int, theme: str) -> None:
         run = self.drawn["runs"][k]
