@@ -9,27 +9,26 @@ from __future__ import annotations
 import os
 import sys
 
-from radixflow.commands.shared import app
-
-# isort: off
-# In the order in which help lists them.
-import radixflow.commands.run
-import radixflow.commands.reading
-import radixflow.commands.export
-import radixflow.commands.serving
-import radixflow.commands.experiments
-import radixflow.commands.about  # noqa: F401
-# isort: on
-
 
 def main() -> None:
     """Entry point: bad input becomes one line and exit 2, never a traceback."""
-    from radixflow.printing import complain
-
+    try:
+        # Imported here, so that an interrupt meanwhile is one as well.
+        from radixflow.commands import app
+        from radixflow.commands.shared import Interrupted
+        from radixflow.printing import complain
+    except KeyboardInterrupt:
+        sys.stderr.write("radixflow: interrupted\n")
+        sys.exit(130)
     try:
         code = app(standalone_mode=False)
+        if code == 130:  # what typer makes of a KeyboardInterrupt
+            raise KeyboardInterrupt
     except KeyboardInterrupt:
         complain("interrupted")
+        sys.exit(130)
+    except Interrupted as interrupted:
+        complain(f"interrupted; {interrupted}")
         sys.exit(130)
     except BrokenPipeError:  # `radixflow rounds ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

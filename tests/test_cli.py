@@ -103,6 +103,16 @@ def test_an_interrupted_run_keeps_a_readable_trace_and_ends_with_130(command, mo
     assert open_trace(tmp_path / "t.rft.jsonl").end.reason == "interrupted"
 
 
+def test_an_interrupt_before_anything_ran_is_said_too(command, monkeypatch):
+    import radixflow.workloads
+
+    def interrupting(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(radixflow.workloads, "load_workload", interrupting)
+    assert command("run", "figure1") == (130, "", "radixflow: interrupted\n")
+
+
 def test_rounds_prints_one_record_a_line(command, figure1):
     code, out, _ = command("rounds", figure1[0], "--json")
     records = [json.loads(line) for line in out.splitlines()]

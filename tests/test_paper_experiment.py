@@ -14,7 +14,7 @@ pytest.importorskip("vllm")
 
 from typer.testing import CliRunner  # noqa: E402
 
-from radixflow.cli import app  # noqa: E402
+from radixflow.commands import app  # noqa: E402
 from radixflow.engines.cost import LinearCost  # noqa: E402
 from radixflow.engines.profiles import get_profile  # noqa: E402
 from radixflow.engines.run import run  # noqa: E402

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from radixflow.commands.shared import Json, TraceFile, app, retention, typed_command
+from radixflow.commands.shared import Interrupted, Json, TraceFile, app, retention, typed_command
 
 
 @app.command()
@@ -141,4 +141,4 @@ def whatif(
     if found.end == "stalled":
         raise typer.Exit(3)
     if found.end == "interrupted":
-        raise typer.Exit(130)
+        raise Interrupted(f"{output} holds what ran" if output else "this is what ran until then")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from radixflow.commands.shared import Json, app, key_values, retention
+from radixflow.commands.shared import Interrupted, Json, app, key_values, retention
 
 
 @app.command()
@@ -118,8 +118,7 @@ def run(
             complain(_stall(trace))
     ends = {run.end for run in done}
     if "interrupted" in ends:
-        complain(f"interrupted; {done[-1].trace_path} holds what ran")
-        raise typer.Exit(130)
+        raise Interrupted(f"{done[-1].trace_path} holds what ran")
     if "stalled" in ends:
         raise typer.Exit(3)
 

@@ -23,6 +23,10 @@ TraceFiles = Annotated[list[Path], typer.Argument(help="Traces, the baseline fir
 DENSE = "dense"
 
 
+class Interrupted(Exception):
+    """A command was interrupted and has kept something; the message says what."""
+
+
 def key_values(given: list[str]) -> dict[str, Any]:
     """`--with KEY=VALUE ...`; a value is JSON where it reads as such, and text otherwise."""
     import json
