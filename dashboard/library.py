@@ -69,22 +69,32 @@ class Shelved:
 
 @dataclass(slots=True)
 class Open:
-    """A trace in memory. Hold `lock` while reading from it: `update` replaces its tables."""
+    """A trace in memory. Hold `lock` while reading from it: a trace is for one thread at a time."""
 
     key: str
     path: Path
     trace: Trace
     lock: threading.RLock = field(default_factory=threading.RLock)
-    working: threading.RLock = field(default_factory=threading.RLock)
-    """Held instead while a run that has ended is worked on for long: the same sums aren't made twice at a time."""
     version: int = 0
     """Counts updates; what was derived from an older version is stale."""
     _derived: dict[str, tuple[int, Any]] = field(default_factory=dict)
     _oldest: int = 0
     """Number of the oldest part that was there when the trace was read."""
+    _apart: Open | None = None
+    _parting: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._oldest = self._parts()[0]
+
+    def for_long(self) -> Open:
+        """What is worked with where it takes long: of a run that has ended a second reader, with a lock and sums of
+        its own, so that pages go on meanwhile; else this one."""
+        if not self.trace.complete:
+            return self
+        with self._parting:
+            if self._apart is None:
+                self._apart = Open(self.key, self.path, self.trace.apart())
+            return self._apart
 
     def derived(self, name: str, build) -> Any:
         """`build(trace)`, kept until the trace grows."""
@@ -262,10 +272,12 @@ class Library:
 
     @contextmanager
     def reading(self, key: str, long: bool = False) -> Iterator[Open]:
-        """The open trace, with its lock held. Where the work is `long` and the run has ended, without: nothing of it
-        changes any more, and pages go on meanwhile. Take no other trace's lock inside, `colours` among them."""
+        """The open trace, with its lock held; where the work is `long`, as `Open.for_long` has it. Take no other
+        trace's lock inside, `colours` among them."""
         opened = self.open(key)
-        with opened.working if long and opened.trace.complete else opened.lock:
+        if long:
+            opened = opened.for_long()
+        with opened.lock:
             yield opened
 
     @contextmanager
@@ -273,9 +285,11 @@ class Library:
         """Several open traces, each as `reading` has it; always taken in the same order, so that two readers can't
         block."""
         opened = [self.open(key) for key in keys]
+        if long:
+            opened = [one.for_long() for one in opened]
         with ExitStack() as stack:
             for one in sorted(opened, key=lambda one: one.key):
-                stack.enter_context(one.working if long and one.trace.complete else one.lock)
+                stack.enter_context(one.lock)
             yield opened
 
     def colours(self, keys: list[str]) -> Colours:

@@ -86,10 +86,11 @@ class Causes(Collector):
         return thread
 
     def _make(self, opened: Open) -> None:
-        with self._library.reading(opened.key, long=True):
+        worked = opened.for_long()
+        with worked.lock:
             began = monotonic()
             version, trace = opened.version, opened.trace
-            numbers = _numbers(trace, opened.ledger if opened.holds("ledger") else Ledger(trace))
+            numbers = _numbers(worked.trace, worked.ledger if worked.holds("ledger") else Ledger(worked.trace))
         now = monotonic()
         again = now + REST * (now - began) if now - began > QUICK_SECONDS else now
         self._known[trace] = _Count(version, again, numbers)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -111,6 +112,7 @@ class Colours:
         self._of: dict[str, tuple[int, int]] = {}
         self._next_hue = 0
         self._seen: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
+        self._extending = threading.RLock()  # a page's pictures of several traces share it
 
     @classmethod
     def of(cls, *traces: Any) -> Colours:
@@ -125,7 +127,10 @@ class Colours:
 
     def extend(self, trace: Any) -> None:
         """Give a colour to each of the trace's requests that has none; costs what is new in it."""
-        seen = self._seen.setdefault(trace, _Seen())
+        with self._extending:
+            self._extend(trace, self._seen.setdefault(trace, _Seen()))
+
+    def _extend(self, trace: Any, seen: _Seen) -> None:
         new: list[tuple[str, str]] = []
         for request, family in _families(trace, seen):
             if request in self._of:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Iterator
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -317,6 +318,21 @@ class Trace:
         Raises TraceReplaced where the file isn't the one that was opened any more, TraceError as open_trace.
         """
         return self._read(progress)
+
+    def apart(self) -> Trace:
+        """Another reader of the same records, for another thread.
+
+        A trace is for one thread at a time: tables, queues and the tree's states are made when they are first asked
+        for, and pandas' own look-ups change what they look at. Apart, the records' columns are shared, which nobody
+        changes once the run has ended, and everything made of them is each reader's own. ValueError before the end.
+        """
+        if not self.complete:
+            raise ValueError(f"{self.path.name} has no end yet: only a run that has ended is read apart")
+        other = copy(self)
+        other._forget()
+        other._queues = Queues(self._store)
+        other._reader = RoundReader(self._store, other._queues)
+        return other
 
     def _read(self, progress: Progress | None) -> bool:
         try:

@@ -89,6 +89,7 @@ class Store:
 
         self.texts = Names()
         """Causes, reasons, groups, labels."""
+        self.texts.code("blocked")  # a cause of tables: reading adds no names
         self.lists = Names()
         """Tuples: cache groups of a Blocked, `also` of an Other."""
         self.streams = Names()
