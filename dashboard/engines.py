@@ -151,8 +151,10 @@ class RecordedEngines:
 
 
 def _names(traces: list[Trace]) -> list[str]:
-    """As the timelines are called, with what else keeps or loses prefixes."""
-    words = [t.header.policy + ("" if t.config.eviction == "lru" else f", {t.config.eviction}") for t in traces]
+    """As the timelines are called, so that each has a name of its own."""
+    words = [f"{t.header.policy}, {t.config.eviction}" for t in traces]
+    if len({t.config.eviction for t in traces}) == 1:
+        words = [t.header.policy for t in traces]
     return words if len(words) == 1 else [f"{letter} {name}" for letter, name in zip("ABCDEF", words, strict=False)]
 
 

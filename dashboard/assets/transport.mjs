@@ -91,7 +91,7 @@ export function createTransport(store, { panes, say, partings, moved }) {
     slider.style.setProperty("--at", total > 1 ? (round - 1) / (total - 1) : 0);
     slider.setAttribute("aria-valuetext", `round ${round} of ${total}`);
     const format = (n) => n.toLocaleString("en-US");
-    readout.replaceChildren("Round ", Object.assign(document.createElement("b"), { textContent: format(round) }), ` of ${format(total)}`);
+    readout.replaceChildren(Object.assign(document.createElement("span"), { textContent: "Round " }), Object.assign(document.createElement("b"), { textContent: format(round) }), ` of ${format(total)}`);
     document.querySelector('[data-jump="parting"]').hidden = store.get().traces.length < 2;
   }
   store.on((changed) => (changed.has("round") || changed.has("traces")) && show());

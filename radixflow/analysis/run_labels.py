@@ -7,6 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 
+def run_name(trace: Any) -> str:
+    """A run on its own: its policy, and its eviction where that isn't vLLM's."""
+    eviction = trace.config.eviction
+    return trace.header.policy if eviction == "lru" else f"{trace.header.policy}, {eviction}"
+
+
 def run_labels(traces: Sequence[Any]) -> list[str]:
     """A name for each run: its policy; with its eviction, model or workload where that doesn't tell them apart, and
     with a number where nothing does."""

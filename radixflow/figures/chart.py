@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from radixflow.analysis.run_labels import run_labels
 from radixflow.figures import icicle, windows
 from radixflow.figures.figure import Figure
 from radixflow.figures.palette import Colours
@@ -71,7 +72,7 @@ def _timelines(
 ) -> Figure:
     colours = colours if colours is not None else Colours.of(*traces)
     drawn = [windows.window(trace, first, last if last is not None else trace.num_rounds, colours) for trace in traces]
-    for window, label in zip(drawn, labels, strict=False):
+    for window, label in zip(drawn, labels or run_labels(traces), strict=True):
         window["policy"] = label
     if all(window["mode"] == "empty" for window in drawn):
         raise ValueError(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from radixflow.analysis.explain import explain
+from radixflow.analysis.run_labels import run_name
 from radixflow.analysis.waits import Ledger, WaitStretch
 from radixflow.figures.cards import (
     CAUSE_WORDS,
@@ -63,7 +64,7 @@ def request_card(
     try:
         i = trace.index_of(request)
     except KeyError:
-        return Card(brief(request), trace.header.policy, blocks=[words("This run has no such request.", "soft")])
+        return Card(brief(request), run_name(trace), blocks=[words("This run has no such request.", "soft")])
     ledger = ledger or Ledger(trace)
     why = explain(trace, request, ledger)
     row = trace.requests.loc[i]
@@ -87,7 +88,7 @@ def request_card(
         said = ", ".join(f"{number:,} ({tokens:,})" for number, tokens in own[:MAX_VISITS])
         more = f" and {len(own) - MAX_VISITS:,} more" if len(own) > MAX_VISITS else ""
         out.append(Section("Rounds in the batch", [words(said + more)], len(own), "round (tokens)"))
-    return Card(brief(request), trace.header.policy, colour=colour_of(request, colours), blocks=out)
+    return Card(brief(request), run_name(trace), colour=colour_of(request, colours), blocks=out)
 
 
 def _class_of(line: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from radixflow.analysis.causes import wait_cause
 from radixflow.analysis.prose import in_the_way, seconds, stopped_by
+from radixflow.analysis.run_labels import run_name
 from radixflow.figures import windows
 from radixflow.figures.cards import (
     CAUSE_WORDS,
@@ -52,14 +53,15 @@ def round_card(trace: Any, n: int, colours: Colours) -> tuple[Card, Chips | None
 
     n is brought inside the run. A round that wasn't recorded is said so.
     """
-    policy = trace.header.policy
+    policy = run_name(trace)
     if not trace.num_rounds:
         return Card("", policy, blocks=[words("No round has been recorded yet.", "soft")]), None
     n = max(1, min(n, trace.num_rounds))
     try:
         view = trace.round(n)
     except KeyError as error:
-        return Card(f"Round {n:,}", policy, blocks=[words(str(error.args[0]).capitalize() + ".", "soft")]), None
+        why = words(str(error.args[0]).capitalize() + ".", "soft")
+        return Card(f"Round {n:,}", policy, blocks=[why]), None
     return _round(trace, view, colours, n), _queue(trace, view, colours)
 
 
@@ -88,7 +90,7 @@ def _round(trace: Any, view: Any, colours: Colours, n: int) -> Card:
         lead = words("Running requests ran out of KV blocks, so these lost theirs and wait again:")
         out.append(Section("Preempted", [lead, chips([ids[i] for i in view.preempted], colours)]))
     out.append(words(_closing(view, config), "soft"))
-    return Card(f"Round {n:,}", trace.header.policy, f"at {when:.3f} s{host}", blocks=out)
+    return Card(f"Round {n:,}", run_name(trace), f"at {when:.3f} s{host}", blocks=out)
 
 
 def _slots(selected: int, empty: list[tuple[str, int]], rows: int) -> Meter:

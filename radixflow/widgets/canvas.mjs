@@ -1667,18 +1667,24 @@ export function createTree(element, options = {}) {
     const lane = laneHeight(lanes);
     // Lanes, label and the first row's request all stand around the first row's middle.
     const middle = y - 1.5 + rowHeight() / 2;
-    for (const mark of node.marks) marks.push([node, mark, middle + ((mark.lane ?? mark.component) - lanes / 2) * lane, lane, middle]);
-    const textY = middle + 4.5;
-    if (w > 26) {
-      ctx.font = `600 ${MIN_TEXT + 1}px ${FONT}`;
-      const left = Math.max(x + 9, LEFT + 4);
-      const room = x + w - left - (node.marks.length ? 16 : 6);
-      const tokens = `${count(node.end - node.start)}`;
-      const label = node.folded ? `${node.folded} more` : node.label;
-      const text = fitted(ctx, label, room);
-      if (!text) return;
-      labels.push({ node, text, left, y: textY, ground, room, tokens });
-    }
+    const label = w > 26 ? labelOf(ctx, node, x, w, middle, ground) : null;
+    if (label) labels.push(label);
+    for (const mark of node.marks) marks.push([node, mark, middle + ((mark.lane ?? mark.component) - lanes / 2) * lane, lane, middle, label?.plate]);
+  }
+
+  // What a segment is called, how long it is where there is room, and the plate that both stand on.
+  function labelOf(ctx, node, x, w, middle, ground) {
+    const left = Math.max(x + 9, LEFT + 4);
+    const room = x + w - left - (node.marks.length ? 16 : 6);
+    ctx.font = `600 ${MIN_TEXT + 1}px ${FONT}`;
+    const text = fitted(ctx, node.folded ? `${node.folded} more` : node.label, room);
+    if (!text) return null;
+    const name = textWidth(ctx, text);
+    ctx.font = `${MIN_TEXT}px ${FONT}`;
+    const length = count(node.end - node.start);
+    const wide = name + 8 + textWidth(ctx, length);
+    const both = !node.folded && wide <= room;
+    return { node, text, length: both ? length : "", at: left + name + 8, left, y: middle + 4.5, ground, plate: { x: left - 4, w: (both ? wide : name) + 9 } };
   }
 
   const laneHeight = (lanes) => clamp((rowHeight() - 7) / Math.max(1, lanes), 3, 11);
@@ -1705,24 +1711,20 @@ export function createTree(element, options = {}) {
   }
 
   // Over marks and gaps, on a plate of the node's own colour.
-  function drawLabel(ctx, { node, text, left, y, ground, room, tokens }) {
-    ctx.font = `600 ${MIN_TEXT + 1}px ${FONT}`;
-    const used = textWidth(ctx, text) + 8;
-    const bold = ctx.font;
-    ctx.font = `${MIN_TEXT}px ${FONT}`;
-    const both = !node.folded && used + textWidth(ctx, tokens) <= room;
+  function drawLabel(ctx, { node, text, length, at, left, y, ground, plate }) {
     ctx.fillStyle = ground;
     const tall = shared() ? Math.max(17, laneHeight(lanesOf(node)) * lanesOf(node) + 2) : 17;
-    box(ctx, left - 4, y - 4.5 - tall / 2, (both ? used + textWidth(ctx, tokens) : used - 8) + 9, tall, 3);
+    box(ctx, plate.x, y - 4.5 - tall / 2, plate.w, tall, 3);
     ctx.fill();
     ctx.fillStyle = node.folded ? self.paint.text : readable(ground, self.paint);
-    if (both) ctx.fillText(tokens, left + used, y);
-    ctx.font = bold;
+    ctx.font = `${MIN_TEXT}px ${FONT}`;
+    if (length) ctx.fillText(length, at, y);
+    ctx.font = `600 ${MIN_TEXT + 1}px ${FONT}`;
     ctx.fillText(text, left, y);
   }
 
   // Boundaries start + step, ..., end of one component: glyphs where there is room, else a bar.
-  function drawMark(ctx, node, mark, y, lane, center) {
+  function drawMark(ctx, node, mark, y, lane, center, plate) {
     const { paint } = self;
     const own = tree.components[mark.component].colour;
     const strong = own
@@ -1740,6 +1742,7 @@ export function createTree(element, options = {}) {
       const wide = beside ? 8 : size;
       for (let t = mark.start + mark.step; t <= mark.end; t += mark.step) {
         const x = X(t) - 6 - (beside ? (abreast - (mark.lane ?? mark.component)) * 11 - 3 : wide);
+        if (plate && x < plate.x + plate.w && x + wide > plate.x) continue; // whole, or not at all
         glyph(ctx, tree.components[mark.component].shape, x, beside ? center : middle, wide, mark.state, ground);
       }
       return;

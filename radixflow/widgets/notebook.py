@@ -12,6 +12,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from radixflow.analysis.run_labels import run_labels
 from radixflow.figures import compare, icicle, timeline, windows
 from radixflow.figures.palette import Colours
 
@@ -49,7 +50,7 @@ class Player(anywidget.AnyWidget):
         if not traces:
             raise ValueError("player() needs a trace: rf.player(rf.run('figure1'))")
         if labels is None:
-            labels = [trace.header.policy for trace in traces]
+            labels = run_labels(traces)
         height = _TREE_HEIGHT + _RUN_HEIGHT * len(traces)
         super().__init__(label=labels, **{"height": height} | traits, **self._drawn(traces))
 
@@ -107,7 +108,7 @@ class Player(anywidget.AnyWidget):
         """The runs as a PNG, for readers who can't run the widget."""
         first, *others = self._traces
         last = min(STILL_ROUNDS, max(trace.num_rounds for trace in self._traces))
-        named = len(self.label) == len(self._traces) and self.label != [trace.header.policy for trace in self._traces]
+        named = len(self.label) == len(self._traces) and self.label != run_labels(self._traces)
         labels = self.label if named else ()
         figure = compare(first, *others, last=last, labels=labels) if others else timeline(first, last=last)
         return figure.render("png")

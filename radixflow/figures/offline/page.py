@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from radixflow.analysis.run_labels import run_labels
 from radixflow.analysis.waits import Ledger
 from radixflow.figures import icicle, windows
 from radixflow.figures.offline.cards import STYLE, card_html, chips_html
@@ -116,7 +117,7 @@ def export_html(
     colours = Colours.of(*runs)
     data = {
         "runs": [_run(trace, first, last, colours) for trace in runs],
-        "labels": [trace.header.policy for trace in runs],
+        "labels": run_labels(runs),
         "note": "" if all(trace.complete for trace in runs) else "a run that had not ended",
     }
     name = title or f"{runs[0].header.workload or 'run'}: " + " and ".join(data["labels"])
