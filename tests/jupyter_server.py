@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,11 @@ PATIENCE = 240_000
 """Milliseconds until a lesson's last cell has run: vLLM is loaded on the way, and the machine may be busy."""
 FRONT_ENDS = {"lab": "lab/tree", "notebook": "notebooks"}
 """JupyterLab and Notebook 7, by their places on the server: one server brings up both."""
+OPEN = """async (path) => {
+  const opened = await jupyterapp.commands.execute("docmanager:open", { path });
+  await opened.context.ready;
+  await opened.revealed;
+}"""
 KERNEL_ANSWERED = {
     "lab": "text='Python 3 (ipykernel) | Idle'",
     "notebook": ".jp-NotebookKernelStatus-fade:not(.jp-NotebookKernelStatus-info)",
@@ -53,7 +59,8 @@ class JupyterServer:
         }
         command = [str(python), "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"]
         command += [f"--port={self._port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={TOKEN}"]
-        command += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+        command += ["--LabApp.expose_app_in_browser=True", "--LabApp.news_url=None"]
+        command += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
         self._log = (folder / "server.log").open("w+")
         self._process = subprocess.Popen(
             command, cwd=self._lessons, env=environment, stdout=self._log, stderr=self._log
@@ -89,6 +96,16 @@ class JupyterServer:
         lesson = Lesson(self, path)
         lesson.ask("'asked after every cell'")
         return lesson
+
+    def looking(self, page, notebooks: list[Path]) -> Iterator[Path]:
+        """JupyterLab with one notebook open after another, as they were saved."""
+        page.goto(f"http://127.0.0.1:{self._port}/lab?reset&token={TOKEN}")
+        page.wait_for_function("() => window.jupyterapp", timeout=PATIENCE)
+        page.evaluate("() => jupyterapp.restored")
+        for notebook in notebooks:
+            shutil.copy(notebook, self._lessons / notebook.name)
+            page.evaluate(OPEN, notebook.name)  # in front of those before
+            yield notebook
 
     def kernel_of(self, path: str) -> BlockingKernelClient:
         """A client of the kernel that runs the notebook."""

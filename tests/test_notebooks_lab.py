@@ -6,6 +6,7 @@ installing the wheel and opening the lesson.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
@@ -39,6 +40,9 @@ COLOURS = """canvas => {
   for (let k = 0; k < data.length; k += 4) if (data[k + 3]) seen.add(data[k] << 16 | data[k + 1] << 8 | data[k + 2]);
   return seen.size;
 }"""
+
+
+LOADED = "all => all.filter((one) => one.naturalWidth).length"
 
 
 @pytest.fixture
@@ -109,3 +113,18 @@ def test_the_lesson_runs_and_its_widgets_draw_play_answer_and_redraw(front_end, 
         page.wait_for_timeout(50)
     assert row.inner_text().split()[:2] == ["radix", "4"]
     knobs.get_by_text("Round 1 of 4").wait_for(timeout=20_000)
+
+
+def test_every_lesson_opens_as_it_was_saved(server, root, page):
+    for lesson in server.looking(page, sorted((root / "notebooks").glob("*.ipynb"))):
+        saved = json.loads(lesson.read_text())["cells"]
+        outputs = [output for cell in saved for output in cell.get("outputs", [])]
+        pictures = sum("image/png" in output.get("data", {}) for output in outputs)
+        shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+        cells = shown.locator(".jp-Cell")
+        cells.nth(len(saved) - 1).wait_for(state="attached")
+        assert cells.count() == len(saved), lesson.name
+        until(page, lambda shown=shown: shown.locator(".jp-OutputArea-output img").evaluate_all(LOADED), pictures)
+        text = shown.inner_text()
+        assert "Error displaying widget" not in text and "Loading widget" not in text, lesson.name
+        assert shown.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']").count() == 0
