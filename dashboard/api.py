@@ -178,9 +178,12 @@ def window_of(library: Library, key: str, first: int, last: int, among: list[str
 
 def growth_of(library: Library, key: str, first: int, among: list[str]) -> dict[str, Any]:
     """Of a run that goes on: the overview, and the rounds from `first` on where a window holds them."""
+    colours = library.colours(among if key in among else [key])  # takes other traces' locks: before ours
     with library.reading(key) as opened:
-        total = opened.trace.num_rounds
-        late = window_of(library, key, first, total, among) if total - first < windows.MAX_CELL_ROUNDS else None
+        total, late = opened.trace.num_rounds, None
+        if total - first < windows.MAX_CELL_ROUNDS:
+            colours.extend(opened.trace)
+            late = windows.window(opened.trace, first, total, colours)
         return {"overview": overview_of(library, key), "window": late}
 
 

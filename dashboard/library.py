@@ -81,7 +81,6 @@ class Open:
     _oldest: int = 0
     """Number of the oldest part that was there when the trace was read."""
     _apart: Open | None = None
-    _parting: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._oldest = self._parts()[0]
@@ -89,9 +88,9 @@ class Open:
     def for_long(self) -> Open:
         """What is worked with where it takes long: of a run that has ended a second reader, with a lock and sums of
         its own, so that pages go on meanwhile; else this one."""
-        if not self.trace.complete:
-            return self
-        with self._parting:
+        with self.lock:  # it may end, or be read again, at this very moment
+            if not self.trace.complete:
+                return self
             if self._apart is None:
                 self._apart = Open(self.key, self.path, self.trace.apart())
             return self._apart
@@ -128,9 +127,14 @@ class Open:
     def update(self) -> bool:
         """Read what was appended; True if anything was. Raises TraceReplaced, TraceError."""
         with self.lock:
-            grown = self.trace.update()
+            try:
+                grown = self.trace.update()
+            except TraceError:
+                self.version += 1  # what could be read was
+                raise
             if grown and self._is_mostly_gone():
                 self.trace = open_trace(self.path)
+                self._apart = None
                 self._oldest = self._parts()[0]
                 self._derived.clear()
             self.version += grown
@@ -187,8 +191,9 @@ class Library:
         """Look for new files, and for files that were replaced by another run."""
         for path in [*self._named, *self._in_folder()]:
             try:
-                if (path, _inode(path)) not in self._seen:
-                    self._shelve(path, read_header(path))
+                inode = _inode(path)  # first: another run may take the file meanwhile, and is looked at next time
+                if (path, inode) not in self._seen:
+                    self._shelve(path, read_header(path), inode=inode)
             except (OSError, TraceError):
                 continue  # being created, removed, or no trace
 
@@ -220,14 +225,16 @@ class Library:
                 self._open.pop(old, None)
         return key
 
-    def _shelve(self, path: Path, header: Header, listed: bool = True, planned: Any = None) -> str:
+    def _shelve(
+        self, path: Path, header: Header, listed: bool = True, planned: Any = None, inode: int | None = None
+    ) -> str:
         with self._lock:
             name = header.id if re.fullmatch(r"[0-9a-f]{16}", header.id) else _digest(header.id)
             key = f"{name}-{header.engine_index}" if header.engine_index else name
             if key in self._shelf and self._shelf[key].path != path:
                 key = f"{key}-{_digest(str(path))[:6]}"  # a copy of the same run
             self._shelf[key] = Shelved(key, path, header, listed, planned)
-            self._seen[path, _inode(path)] = key
+            self._seen[path, _inode(path) if inode is None else inode] = key
             return key
 
     def _find(self, key: str) -> Shelved:
@@ -298,17 +305,16 @@ class Library:
         name = tuple(one.key for one in opened)
         versions = tuple(len(one.trace.ids) for one in opened)
         with self._lock:
-            known = self._colours.get(name)
-        if known is not None and known[0] == versions:
-            return known[1]
-        colours = known[1] if known is not None else Colours()
+            of, colours = self._colours.setdefault(name, ((), Colours()))
+        if of == versions:
+            return colours
         for one in opened:
             planned = self._find(one.key).planned
             if planned is not None:
                 colours.extend(planned)
             with one.lock:
                 colours.extend(one.trace)
-        if known is not None and sum(versions) < sum(known[0]):
+        if sum(versions) < sum(of):
             # A run that is followed for days was read again without what its deleted files held.
             colours.keep(id for one in opened for id in one.trace.ids)
         with self._lock:

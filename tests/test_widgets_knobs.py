@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
@@ -46,6 +47,20 @@ def test_a_turn_runs_both_policies_again_and_redraws_them(knobs):
     now = [overview["trace"] for overview in knobs.player.overview]
     assert set(now).isdisjoint(shown) and [window["trace"] for window in knobs.player.window] == now
     assert f">{expected[0]}<" in knobs._readout.value
+
+
+def test_turning_a_knob_back_runs_nothing(knobs, monkeypatch):
+    first = knobs.traces
+    knobs.controls["max_num_seqs"].value = 3
+    monkeypatch.setitem(rf._PUBLIC, "run", "no.such.module")
+    knobs.controls["max_num_seqs"].value = 4
+    assert knobs.traces == first
+    knobs.controls["above"].value = "radixflow"  # the policy below has it
+    assert knobs.traces == (first[1], first[1])
+
+
+def test_what_is_loaded_is_left_out_of_collections(knobs):
+    assert gc.get_freeze_count() > 100_000
 
 
 def test_producers_first_is_an_order_that_native_scheduling_likes(knobs):

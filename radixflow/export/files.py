@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import mkdtemp, mkstemp
+from tempfile import mkdtemp
 from typing import Any
 
 Progress = Callable[[int, int], None]
@@ -53,16 +54,15 @@ def new_file(path: str | os.PathLike[str], traces: Iterable[Any] = ()) -> Iterat
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder to write into", str(path.parent))
     try:
-        handle, name = mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        name = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
     except OSError as error:
         raise type(error)(error.errno, error.strerror, str(path)) from None
-    os.close(handle)
     try:
-        yield Path(name)
-        os.chmod(name, 0o666 & ~_umask())
+        yield name
         os.replace(name, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
 
 
@@ -97,9 +97,3 @@ def new_folder(path: str | os.PathLike[str], suffixes: Iterable[str] = ()) -> It
             os.replace(file, target)
     finally:
         shutil.rmtree(filled, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

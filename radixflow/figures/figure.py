@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -124,13 +125,17 @@ def inches_of(width: str | float) -> float:
     return inches
 
 
+_STYLING = threading.RLock()
+"""matplotlib's settings are the process's: one picture at a time."""
+
+
 @contextmanager
 def styled(style: str | os.PathLike[str] | None = None) -> Iterator[None]:
     """matplotlib's defaults, then `STYLE`, then a style file of the user's, while the block runs."""
     import matplotlib
     import matplotlib.style
 
-    with matplotlib.rc_context():
+    with _STYLING, matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.style.use(STYLE)
         if style is not None:

@@ -148,8 +148,8 @@ class Colours:
 
     def keep(self, requests: Iterable[str | None]) -> None:
         """Forget all others: of a run that is followed for days, those whose files are gone."""
-        kept = {request: self._of[request] for request in requests if request is not None and request in self._of}
-        self._of = kept
+        with self._extending:
+            self._of = {id: self._of[id] for id in requests if id is not None and id in self._of}
 
     def __getitem__(self, request: str) -> tuple[int, int]:
         """(hue number, tone number) of a request's id; hue numbers go on past `len(HUES)`."""

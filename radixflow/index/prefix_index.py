@@ -129,9 +129,13 @@ class PrefixIndex:
     def remove_engine(self, engine: str) -> None:
         """Forget an engine and all it holds."""
         gone = self._engine(engine)
-        self.invalidate(Scope(engine=engine))
         with self._lock:
             self._engines = {name: known for name, known in self._engines.items() if name != engine}
+            trees = list(self._trees.values())
+        # From here on nobody inserts for it: its place is empty for the next engine once all trees have let go.
+        for tree in trees:
+            tree.release_all(gone.all_bits)
+        with self._lock:
             self._free.setdefault(len(gone.layout.groups), []).append(gone.shift)
 
     @property
@@ -175,7 +179,7 @@ class PrefixIndex:
         """`insert` for a path whose keys are known (`keys_of`); `only` these of its blocks are held."""
         if session is not None:
             self._claim(namespace, session, path if only is None else only)
-        return self._tree(namespace).hold(path, self._holder(engine, namespace).bits(groups), only)
+        return self._tree(namespace).hold(path, lambda: self._holder(engine, namespace).bits(groups), only)
 
     def evict(
         self,

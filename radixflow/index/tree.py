@@ -86,13 +86,15 @@ class Tree:
 
     # -- writing -------------------------------------------------------------------------------------
 
-    def hold(self, path: Iterable[bytes], bits: int, only: Collection[bytes] | None = None) -> int:
+    def hold(self, path: Iterable[bytes], holder: Callable[[], int], only: Collection[bytes] | None = None) -> int:
         """Add holders along a path of keys from the root, to all of its blocks or to some `only`.
 
-        Returns how many blocks are held that weren't.
+        holder: asked for the bits once nobody else writes; an engine may be removed until then. Returns how many
+        blocks are held that weren't.
         """
         new = 0
         with self._writing():
+            bits = holder()
             parent, depth = self.seed, 0
             for key in path:
                 depth += 1

@@ -315,7 +315,8 @@ class Trace:
     def update(self, progress: Progress | None = None) -> bool:
         """Read what the run has appended since; True if anything was.
 
-        Raises TraceReplaced where the file isn't the one that was opened any more, TraceError as open_trace.
+        What stands behind the run's `end` is left alone. Raises TraceReplaced where the file isn't the one that was
+        opened any more, TraceError as open_trace.
         """
         return self._read(progress)
 
@@ -350,11 +351,14 @@ class Trace:
 
     def _read_part(self, progress: Progress | None) -> bool:
         part = self._part
-        changed = False
+        ended, changed = self.complete, False
         for records in part.records(progress):
+            if ended:  # others may be reading apart
+                continue
             try:
                 self._store.add(records)
             except BadRecord as error:
+                self._forget()
                 where = f"from line {part.line} on" if error.at is None else f"line {part.line_of(error.at)}"
                 raise TraceError(f"{part.path}, {where}: {error}") from error
             changed = True

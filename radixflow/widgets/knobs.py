@@ -7,12 +7,16 @@ run is asked for.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import html
 import os
 import random
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +81,14 @@ def arranged(workload: Any, order: str, rate: float, seed: int = 0) -> Any:
     return msgspec.structs.replace(workload, requests=placed + bound)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A run with the numbers that are shown of it."""
+
+    trace: Any
+    numbers: dict[str, str]
+
+
 class Knobs(w.VBox):
     """S, T, block size, order, arrival rate and two policies over a player of the two runs.
 
@@ -89,7 +101,8 @@ class Knobs(w.VBox):
         own = self._workload.simulated_engine.resolved()
         self._pool = own.num_blocks * own.block_size
         self._groups = 1 + own.state_groups
-        self._kept: dict[Any, Any] = {}
+        self._kept: dict[Any, Kept] = {}
+        self._shown: list[Kept] = []
         self._folder = tempfile.TemporaryDirectory(prefix="radixflow-knobs-")
         self.controls: dict[str, Any] = {
             "max_num_seqs": _slider("rows S", _ROWS, own.max_num_seqs),
@@ -104,6 +117,7 @@ class Knobs(w.VBox):
         self.seconds = 0.0
         """How long the latest turn took: both runs, their numbers and what is drawn of them."""
         self.player = Player(*self._first_runs(), labels=[])
+        _freeze_what_is_loaded()
         self._tell()
         rows = list(self.controls.values())
         wrap = w.Layout(flex_flow="row wrap")
@@ -133,26 +147,28 @@ class Knobs(w.VBox):
                 notice.update(HTML(""))
 
     def _run(self) -> list[Any]:
+        """The runs of both policies; turning a knob back costs nothing, and neither does the policy that stays."""
         value = {name: control.value for name, control in self.controls.items()}
-        above, below = value.pop("above"), value.pop("below")
+        policies = value.pop("above"), value.pop("below")
         settings = tuple(value.values())
-        return [self._trace(policy, settings, **value) for policy in (above, below)]
+        for policy in policies:
+            if (policy, *settings) not in self._kept:
+                trace = self._trace(policy, **value)
+                self._kept[policy, *settings] = Kept(trace, _numbers(rf.summarize(trace)))
+        self._shown = [self._kept[policy, *settings] for policy in policies]
+        while len(self._kept) > _KEPT:
+            del self._kept[next(iter(self._kept))]
+        return [kept.trace for kept in self._shown]
 
-    def _trace(self, policy: str, settings: tuple[Any, ...], order: str, rate: float, **options: int) -> Any:
-        """The run of one policy; turning a knob back costs nothing, and neither does the policy that stays."""
-        key = (policy, *settings)
-        if key not in self._kept:
-            workload = arranged(self._workload, order, rate)
-            block = options["block_size"]
-            path = Path(self._folder.name) / "run.rft.jsonl"
-            trace = rf.run(
+    def _trace(self, policy: str, order: str, rate: float, **options: int) -> Any:
+        workload, block = arranged(self._workload, order, rate), options["block_size"]
+        path = Path(self._folder.name) / "run.rft.jsonl"
+        try:
+            return rf.run(
                 workload, policy, trace=path, hash_block_size=block, num_blocks=self._blocks(block), **options
             )
-            path.unlink()
-            while len(self._kept) >= _KEPT:
-                del self._kept[next(iter(self._kept))]
-            self._kept[key] = trace
-        return self._kept[key]
+        finally:
+            path.unlink(missing_ok=True)
 
     def _blocks(self, block: int) -> int:
         """The pool in blocks of another size: as many tokens, but no more than all requests together can take,
@@ -177,13 +193,12 @@ class Knobs(w.VBox):
 
     def _tell(self) -> None:
         """The numbers under the knobs."""
-        sums = [rf.summarize(trace) for trace in self.traces]
-        head = "".join(f"<th>{name}</th>" for name in _numbers(sums[0]))
+        head = "".join(f"<th>{name}</th>" for name in self._shown[0].numbers)
         body = "".join(
-            f"<tr><td><b>{one.policy}</b></td>"
-            + "".join(f"<td>{value}</td>" for value in _numbers(one).values())
+            f"<tr><td><b>{one.trace.header.policy}</b></td>"
+            + "".join(f"<td>{value}</td>" for value in one.numbers.values())
             + "</tr>"
-            for one in sums
+            for one in self._shown
         )
         stalled = [trace.header.policy for trace in self.traces if trace.end.reason == "stalled"]
         warning = f"<p role='alert'>{' and '.join(stalled)} stalled: somebody never fits.</p>" if stalled else ""
@@ -210,6 +225,15 @@ def _numbers(one: Any) -> dict[str, str]:
         "reuse": "–" if one.reuse_rate is None else f"{one.reuse_rate:.1%}",
         "mean latency": f"{one.latency['mean'] * 1000:,.0f} ms" if one.latency else "no clock",
     }
+
+
+@cache
+def _freeze_what_is_loaded() -> None:
+    """Once a process, as vLLM's engine core does after start-up: the 800,000 objects that importing vLLM leaves aren't
+    looked through again, which takes a second in the middle of some turn."""
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # otherwise nanobind reports all of its objects as leaked
 
 
 def _blocks_near(own: int) -> tuple[int, ...]:
