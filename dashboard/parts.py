@@ -82,7 +82,7 @@ def _section(part: Section) -> html.Section:
     if part.count is not None:
         head.append(html.Span(f"{part.count:,}", className="count"))
     if part.note:
-        head.append(html.Span(part.note, className="soft"))
+        head.append(html.Span(f"· {part.note}", className="soft"))
     return html.Section([html.H3(head), *map(block, part.blocks)])
 
 

@@ -102,13 +102,14 @@ def opening(path: Path) -> Any:
     with working(f"reading {path.name}") as progress:
         trace = open_trace(path, progress)
     if not trace.complete:
-        _note(f"{path.name} has no end yet, or was cut off: it holds {counted(trace.num_rounds, 'round')}")
+        note(f"{path.name} has no end yet, or was cut off: it holds {counted(trace.num_rounds, 'round')}")
     if unreadable := sum(gap.records for gap in trace.gaps if gap.what == "unreadable"):
-        _note(f"lines of {path.name} that aren't JSON and were passed over: {unreadable:,}")
+        note(f"lines of {path.name} that aren't JSON and were passed over: {unreadable:,}")
     return trace
 
 
-def _note(words: str) -> None:
+def note(words: str) -> None:
+    """One line on stderr that isn't a fault."""
     err.print(f"note: {words}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -242,6 +243,31 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
+def show_fleet(workload: str, replicas: int, routings: Any) -> None:
+    """A column a routing, and whether readiness paid."""
+    table = _table("", *routings.index, title=f"{workload} over {replicas} engines, routed by")
+    words = {
+        "requests": "requests",
+        "completed": "completed",
+        "latency_mean": "latency, s: mean",
+        "latency_p50": "  p50",
+        "latency_p95": "  p95",
+        "latency_p99": "  p99",
+        "first_selected_wait_mean": "wait for the first round, s: mean",
+        "rounds": "rounds",
+    }
+    for name, row in words.items():
+        table.add_row(row, *(_number(value) for value in routings[name]))
+    table.add_row("reuse", *map(_share, routings["reuse_rate"]))
+    table.add_row("fullest engine's share of the requests", *map(_share, routings["fullest_share"]))
+    out.print(table)
+    others = [name for name in routings.index if name != "ready"]
+    if "ready" in routings.index and others:
+        latency = routings["latency_mean"]
+        changes = [f"{latency['ready'] / latency[name] - 1:+.1%} beside {name}" for name in others]
+        out.print(Text("mean latency under ready: " + ", ".join(changes)), soft_wrap=True)
+
+
 def show_agreement(labels: list[str], agreement: list[dict[str, int]]) -> None:
     """Whether the runs generated the same tokens."""
     for label, said in zip(labels[1:], agreement, strict=True):
@@ -285,7 +311,9 @@ def show_check(report: Any) -> None:
         line = Text(f"{finding['code']}  ", style=style)
         line.append(finding["message"], style="default")
         out.print(line)
-    if not found["findings"]:
+    if not any(entry["checked"] for entry in found["properties"]):
+        out.print(Text("nothing to check: no round was recorded", style="yellow"))
+    elif not found["findings"]:
         out.print(Text("no findings", style=GOOD))
     table = _table("property", "holds", "checked")
     for entry in found["properties"]:
@@ -296,7 +324,8 @@ def show_check(report: Any) -> None:
     out.print(table)
     for entry in found["properties"]:
         if not entry["holds"]:
-            out.print(Text(f"{entry['name']}: {entry['counterexample']}", style="red"))
+            words = f"{entry['name'].replace('_', ' ')}: {entry['counterexample']['what']}"
+            out.print(Text(words, style="red"), soft_wrap=True)
 
 
 def show_models(profiles: list[dict[str, Any]], tiny: list[str]) -> None:

@@ -223,7 +223,7 @@ def test_an_engine_that_left_leaves_no_trace_and_its_place_is_used_again():
         (lambda made: made.add_engine("e", "m"), "there already"),
         (lambda made: Scope(), "expected at least one field"),
         (lambda made: CacheLayout(0), "expected 1 or more"),
-        (lambda made: CacheLayout(4, (("key",),)), "expected for each group"),
+        (lambda made: CacheLayout(4, (("key",),)), "expected for each some of"),
     ],
 )
 def test_bad_input_is_one_clear_line(ask, said):

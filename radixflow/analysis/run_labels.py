@@ -36,7 +36,12 @@ def distinct(names: Sequence[str]) -> list[str]:
     ]
 
 
+def as_file_name(text: str) -> str:
+    """A name from outside as a part of a file's: no folder, no blank, nothing hidden."""
+    return re.sub(r"[^\w+.-]+", "-", text).strip("-.")[:100] or "run"
+
+
 def file_labels(traces: Sequence[Any]) -> list[str]:
     """The same as parts of file names."""
-    names = [re.sub(r"[^A-Za-z0-9+._-]+", "-", label).strip("-.") or "run" for label in run_labels(traces)]
+    names = [as_file_name(label) for label in run_labels(traces)]
     return [name if names.count(name) == 1 else f"{name}-{k}" for k, name in enumerate(names, 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,6 +65,7 @@ def paper(
     texts = Texts(*(str(path) if path else None for path in (quality, race)), tokenizer)
     where = command.Where(output, jobs, ray)
     chosen = listed(models, PUBLISHED)
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # in the processes of --jobs, too
     with quiet_engine() if engine == "vllm" else nullcontext():
         if calibrate:
             found = command.calibration(chosen, where, quiet=json)
@@ -124,7 +126,7 @@ def whatif(
     """Replay a recorded run in virtual time under other rules, with the error of predicting the run itself."""
     from radixflow.paper.console import show_whatif
     from radixflow.paper.whatif import what_if
-    from radixflow.printing import emit, working
+    from radixflow.printing import emit, quiet_engine, working
 
     options = {
         "max_num_seqs": max_num_seqs,
@@ -135,7 +137,7 @@ def whatif(
     changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if retention_interval is not None:
         changes["retention_interval"] = retention(retention_interval)
-    with working(f"replaying {trace.name}") as progress:
+    with quiet_engine(), working(f"replaying {trace.name}") as progress:
         found = what_if(trace, policy, output=output, progress=progress, **changes)
     emit(found.to_dict()) if json else show_whatif(found)
     if found.end == "stalled":

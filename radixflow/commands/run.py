@@ -45,10 +45,12 @@ def run(
     """Run a workload under a policy and write its trace."""
     from radixflow.analysis import compare as compare_traces
     from radixflow.analysis import summarize
+    from radixflow.analysis.run_labels import as_file_name
     from radixflow.engines.run import agreements, run_workload
     from radixflow.printing import (
         complain,
         emit,
+        note,
         quiet_engine,
         show_agreement,
         show_comparison,
@@ -80,7 +82,9 @@ def run(
     loaded = load_workload(workload, tokenizer=tokenizer, **key_values(given or []))
     policies = _policies(policy)
     evicted = "" if eviction == "lru" else f"-{eviction}"
-    paths = [_trace_path(output, f"{loaded.name}-{name}{evicted}", alone=len(policies) == 1) for name in policies]
+    stem = as_file_name(loaded.name)
+    paths = [_trace_path(output, f"{stem}-{name}{evicted}", alone=len(policies) == 1) for name in policies]
+    replaced = [path for path in paths if path != output and path.exists()]
     for path in paths:
         split_name(path)  # a wrong name is refused before an engine starts
     done = []
@@ -102,6 +106,8 @@ def run(
             )
         if done[-1].end == "interrupted":
             break
+    for path in replaced[: len(done)]:
+        note(f"{path.name} held an earlier run and holds this one now; -o names another file")
     traces = [open_trace(run.trace_path) for run in done]
     if len(done) > 1:
         comparison, agreement = compare_traces(*traces), agreements(done)

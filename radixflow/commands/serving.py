@@ -84,7 +84,7 @@ def fleet(
 ) -> None:
     """Several simulated engines over one stream of requests: does routing by readiness pay?"""
     from radixflow.fleet import ROUTINGS, compare_routings
-    from radixflow.printing import emit, quiet_engine, show_text, working
+    from radixflow.printing import emit, quiet_engine, show_fleet, working
     from radixflow.workloads import load_workload
 
     names = list(ROUTINGS) if routing == "all" else [name.strip() for name in routing.split(",")]
@@ -94,4 +94,4 @@ def fleet(
     if json:
         emit({"workload": loaded.name, "replicas": replicas, "routings": table.reset_index().to_dict("records")})
     else:
-        show_text(table.round(4).T.to_string())
+        show_fleet(loaded.name, replicas, table)

@@ -130,7 +130,7 @@ def _selected(view: Any, ids: list, colours: Colours) -> list[Block]:
     new = [ids[i] for i, _ in view.selected if i in admitted]
     old = [ids[i] for i, _ in view.selected if i not in admitted]
     return [
-        Section(name, [chips(own, colours, notes)], len(own), "· tokens each")
+        Section(name, [chips(own, colours, notes)], len(own), "tokens each")
         for name, own in (("Running", old), ("Selected from the queue", new))
         if own
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -71,7 +72,9 @@ def show_frame(frame: pd.DataFrame, title: str, digits: int = 2) -> None:
         table.add_column(heading.replace("_", " "), justify="left" if text else "right")
     for row in flat.itertuples(index=False):
         table.add_row(*(Text(cell_text(value, digits)) for value in row))
-    out.print(table)
+    # As wide as it is: a narrow terminal breaks its lines, and loses nothing of them.
+    whole = Measurement.get(out, out.options.update(max_width=10_000), table).maximum
+    out.print(table, width=max(whole, out.width), crop=False)
 
 
 def cell_text(value: Any, digits: int = 2) -> str:

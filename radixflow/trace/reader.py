@@ -141,8 +141,10 @@ class Trace:
         """A request's number. KeyError that names close ids where there is none."""
         index = self._index.get(id)
         if index is None:
-            near = difflib.get_close_matches(str(id), [x for x in self.ids[:10_000] if x], 3)
-            hint = f"; near: {', '.join(near)}" if near else ""
+            known = [x for x in self.ids[:10_000] if x]
+            near = [x for x in known if x.lower() == str(id).lower()] or difflib.get_close_matches(str(id), known, 3)
+            words = ", ".join(x[:40] for x in near or [*known[:3], "..."])
+            hint = f"; {'near' if near else 'there are'}: {words}" if known else ""
             raise KeyError(f"no request {id!r} in {self.path.name}{hint}")
         return index
 

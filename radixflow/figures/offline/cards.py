@@ -44,7 +44,7 @@ def block_html(part: Block) -> str:
             return f"<table class=facts>{''.join(rows)}</table>"
         case Section():
             count = f' <span class="soft">{part.count:,}</span>' if part.count is not None else ""
-            note = f' <span class="soft">{escape(part.note)}</span>' if part.note else ""
+            note = f' <span class="soft">· {escape(part.note)}</span>' if part.note else ""
             blocks = "".join(map(block_html, part.blocks))
             return f"<section><h3>{escape(part.title)}{count}{note}</h3>{blocks}</section>"
 
