@@ -130,6 +130,7 @@ def test_who_could_resume_is_answered_for_the_segment_chosen(page, index, port):
         assert "secret salt" not in json.dumps(ask(address, "/api/engines"))
         assert page.evaluate(FAULTS) == [] and faults(page) == []
         page.emulate_media(color_scheme="dark")
+        page.wait_for_function("() => document.documentElement.dataset.theme === 'dark'")  # the page hears of it later
         assert page.evaluate(FAULTS) == [] and faults(page) == []
         page.set_viewport_size({"width": 420, "height": 900})
         assert page.evaluate(FAULTS) == []

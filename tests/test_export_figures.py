@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import figures_traces
 import pytest
@@ -88,7 +89,9 @@ def test_an_interrupted_export_leaves_the_folder_as_it_was(traces, tmp_path):
 
 def test_the_command_writes_each_kind_and_says_where(command, paths, tmp_path):
     for to, output in (("chrome", "t.json"), ("parquet", "p"), ("csv", "c"), ("latex", "l")):
-        assert command(paths[0], "--to", to, "-o", output)[:2] == (0, f"{to}  {output}\n")
+        code, out, _ = command(paths[0], "--to", to, "-o", output)
+        files = sum(one.is_file() for one in Path(output).rglob("*"))
+        assert (code, out) == (0, f"{to}  {output}" + (f"  {files} files there\n" if files else "\n"))
     code, out, err = command(*paths, "--to", "figures", "-o", "f.svg", "--width", "column", "--no-source", "--json")
     assert (code, err) == (0, "")
     said = json.loads(out)
@@ -104,7 +107,7 @@ def test_the_command_writes_each_kind_and_says_where(command, paths, tmp_path):
         (["--to", "chrome", "-o", "."], ".: is a folder, expected a file to write"),
         (["--to", "chrome", "-o", "no/t.json"], "no: no such folder to write into"),
         (["--to", "csv", "-o", "x", "--first", "2"], "--first goes with --to figures, not with --to csv"),
-        (["--to", "figures", "-o", "x", "--width", "0.1"], "width '0.1': unknown, expected inches or one of"),
+        (["--to", "figures", "-o", "x", "--width", "0.1"], "width '0.1': expected 1 to 60 inches, or one of"),
         (["--to", "figures", "-o", "x.jpg"], "x.jpg: unknown figure format, expected .pdf, .svg, .png, or a folder"),
         (["--to", "figures", "-o", "x", "--round", "9"], "no round 9: "),
         (["--to", "figures", "-o", "x", "--first", "9"], "rounds 9 on: none of them is in the trace, expected 1 to 6"),

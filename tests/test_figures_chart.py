@@ -101,7 +101,7 @@ def test_short_long_and_compared_runs_all_print(radix, flow, theme):
         ),
         (
             lambda t: figures.timeline(t).render("svg", "wide"),
-            "width 'wide': unknown, expected inches or one of column, text, slide",
+            "width 'wide': expected 1 to 60 inches, or one of column, text, slide",
         ),
         (
             lambda t: figures.timeline(t).render("svg", theme="sepia"),

@@ -9,13 +9,14 @@ import pandas as pd
 
 from radixflow.analysis.bound import lower_bound
 from radixflow.analysis.causes import SLOT_CAUSES, slot_cause, wait_cause
+from radixflow.analysis.compare import request_rows
 from radixflow.analysis.cost import NS
 from radixflow.analysis.prose import counted, in_the_way, listed, seconds, stopped_by
 from radixflow.analysis.refusals import recorded_facts
 from radixflow.analysis.slots import slots
 from radixflow.analysis.summary import Summary, summarize
 from radixflow.analysis.timeline import Timeline
-from radixflow.analysis.waits import waits_by_cause
+from radixflow.analysis.waits import Ledger, waits_by_cause
 
 _SLOT_WORDS = {
     "resident": "held by a running request that got no tokens",
@@ -146,7 +147,8 @@ def _round_text(trace, view, selected, refused, stopped, unexamined, avoidable, 
 def explain_trace(trace) -> TraceExplanation:
     """Explain the run as a whole."""
     summary, own = summarize(trace), slots(trace)
-    table = waits_by_cause(trace)
+    ledger = Ledger(trace)
+    table = waits_by_cause(trace, ledger)
     table = table[(table["rounds"] > 0) | (table["ns"] > 0)]
     by_cause = {
         cause: {
@@ -158,8 +160,20 @@ def explain_trace(trace) -> TraceExplanation:
     }
     culprits = _culprits(trace)
     totals = {cause: int(n) for cause, n in own.totals.items()}
-    text = _trace_text(trace, summary, totals, by_cause, culprits)
+    text = _trace_text(trace, summary, totals, by_cause, _longest(ledger), culprits)
     return TraceExplanation(summary, totals, by_cause, culprits[:10], text)
+
+
+def _longest(ledger: Ledger, most: int = 3) -> list[str]:
+    """Who waited longest before its first round, in words, the longest first."""
+    clocked = ledger.trace.header.clock.arrivals
+    by = "wait_seconds" if clocked else "wait_rounds"
+    table = request_rows(ledger).sort_values(by, ascending=False, kind="stable")
+    found = []
+    for row in table[table["wait_rounds"] > 0].head(most).itertuples():
+        time = f", {seconds(row.wait_seconds)}" if clocked else ""
+        found.append(f"{row.Index} ({counted(int(row.wait_rounds), 'round')}{time}, mostly {row.cause})")
+    return found
 
 
 def _culprits(trace) -> list[dict]:
@@ -185,7 +199,7 @@ def _culprits(trace) -> list[dict]:
     return sorted(found, key=lambda entry: (-entry["seconds"] if clocked else 0, -entry["rounds"]))
 
 
-def _trace_text(trace, summary: Summary, totals, by_cause, culprits) -> str:
+def _trace_text(trace, summary: Summary, totals, by_cause, longest, culprits) -> str:
     bound = lower_bound(trace)
     s, rows = trace.config.max_num_seqs, summary.rows_per_round
     lines = [
@@ -217,6 +231,8 @@ def _trace_text(trace, summary: Summary, totals, by_cause, culprits) -> str:
             lines.append(
                 f"- {cause}: {counted(own['rounds'], 'round')}{time} ({counted(own['requests'], 'request')})"
             )
+    if longest:
+        lines.append(f"Longest: {', '.join(longest)}.")
     for entry in culprits[:3]:
         lines.append(
             f"{entry['request']} ({entry['cause']}) stopped the scan in {counted(entry['stopped'], 'round')}"

@@ -27,7 +27,8 @@ def export(
     ] = None,
     request: Annotated[str | None, typer.Option(help="A request to explain in a figure of its own (figures).")] = None,
     width: Annotated[
-        str | None, typer.Option(help="column (3.33 in), text (7 in) or inches (figures); both by default.")
+        str | None,
+        typer.Option(help="column (3.33 in), text (7), slide (10) or inches (figures); the first two by default."),
     ] = None,
     style: Annotated[Path | None, typer.Option(help="matplotlib style file on top of ours (figures).")] = None,
     source: Annotated[
@@ -65,4 +66,5 @@ def export(
     if json:
         emit({"to": to, "path": str(path), "traces": [trace.id for trace in opened]})
     else:
-        show_text(f"{to}  {path}")
+        files = sum(one.is_file() for one in path.rglob("*")) if path.is_dir() else 1
+        show_text(f"{to}  {path}" + (f"  {files:,} files there" if path.is_dir() else ""))

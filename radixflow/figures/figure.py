@@ -121,7 +121,7 @@ def inches_of(width: str | float) -> float:
     except ValueError:
         inches = 0.0
     if not 1 <= inches <= 60:
-        raise ValueError(f"width {width!r}: unknown, expected inches or one of {', '.join(WIDTHS)}")
+        raise ValueError(f"width {width!r}: expected 1 to 60 inches, or one of {', '.join(WIDTHS)}")
     return inches
 
 

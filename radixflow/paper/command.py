@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pandas as pd
+from rich.text import Text
 
 from radixflow.paper.calibrate import calibrate
 from radixflow.paper.cell import Cell, CellResult
@@ -39,7 +40,7 @@ def experiment(plan: Plan, where: Where, *, command: str = "", quiet: bool = Fal
     if not quiet:
         show_report(tables)
         show_claims(said)
-        out.print(f"\ntables and figures: {where.folder}")
+        out.print(Text(f"\nto read: {where.folder / 'report.md'}; tables and figures beside it"), soft_wrap=True)
     flat = {name: _records(table) for name, table in tables.items() if name != "cells"}
     return {"folder": str(where.folder), "cells": len(results), "claims": dict(said), **flat}
 

@@ -64,7 +64,7 @@ def _left(p: Progress) -> str:
 
 def show_frame(frame: pd.DataFrame, title: str, digits: int = 2) -> None:
     """A DataFrame as a table; two levels of columns become two lines of heading."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, title=Text(title), title_justify="left", title_style="bold", pad_edge=False)
     flat = frame.reset_index() if frame.index.name or frame.columns.nlevels > 1 else frame
     for column in flat.columns:
         heading = "\n".join(part for part in column if part) if isinstance(column, tuple) else str(column)
@@ -83,7 +83,7 @@ def cell_text(value: Any, digits: int = 2) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:,.0f}" if value.is_integer() or abs(value) >= 10_000 else f"{value:,.{digits}f}"
+        return f"{value:,.0f}" if value.is_integer() or abs(value) >= 1_000 else f"{value:,.{digits}f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

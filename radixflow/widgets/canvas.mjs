@@ -1076,11 +1076,15 @@ export function createTimeline(element, options = {}) {
       if (chip.round !== cursor || chip.request === undefined || chip.producer < 0) continue;
       const target = drawn.find((d) => d.w === chip.w && d.request === chip.producer && d.name === "visit" && d.first <= cursor && d.last >= cursor);
       if (!target) continue;
-      const x0 = chip.x + 11;
+      // Between the cell's name and its tokens, and down to its upper edge: neither is covered.
+      const left = Math.max(X(cursor), area.rows.x);
+      const wide = Math.min(X(cursor + 1), area.rows.x + area.rows.w) - left;
+      if (wide < 80) continue;
+      ctx.font = `${MIN_TEXT}px ${FONT}`;
+      const x0 = chip.x + chip.width / 2;
       const y0 = chip.y + chip.height - 3;
-      const x1 = (Math.max(X(cursor), area.rows.x) + Math.min(X(cursor + 1), area.rows.x + area.rows.w)) / 2;
-      const y1 = target.y + target.height / 2;
-      if (x1 - X(cursor) < 40) continue;
+      const x1 = left + Math.min(wide / 2, Math.max(44, wide - textWidth(ctx, `${count(target.tokens)} tokens`) - 22));
+      const y1 = target.y + Math.min(9, target.height / 2);
       ctx.strokeStyle = paint.slots.blocked.ink;
       ctx.fillStyle = paint.slots.blocked.ink;
       ctx.lineWidth = 2;
