@@ -110,16 +110,18 @@ def opening(path: Path) -> Any:
 
 def note(words: str) -> None:
     """One line on stderr that isn't a fault."""
-    err.print(f"note: {words}", markup=False, highlight=False, soft_wrap=True)
+    err.print(f"note: {visible(words)}", markup=False, highlight=False, soft_wrap=True)
 
 
 # -- tables --------------------------------------------------------------------------------------------
 
 
-def _table(*columns: str, title: str | None = None) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
+def _table(*columns: str | Text, title: str | None = None) -> Table:
+    # Names of workloads, models and files come from outside: text, not rich's markup.
+    shown = Text(title, style="bold") if title else None
+    table = Table(box=box.SIMPLE_HEAD, title=shown, title_justify="left", pad_edge=False)
     for k, column in enumerate(columns):
-        table.add_column(column, justify="left" if k == 0 else "right")
+        table.add_column(Text(column) if isinstance(column, str) else column, justify="left" if k == 0 else "right")
     return table
 
 

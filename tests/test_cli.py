@@ -211,14 +211,15 @@ def test_traces_are_named_by_policy_and_eviction(command):
 def test_a_workloads_name_is_no_path(command, tmp_path):
     pytest.importorskip("vllm")
     lines = (Path(__file__).parents[1] / "data" / "corpus" / "figure1.workload.jsonl").read_text().splitlines()
-    header = json.loads(lines[0]) | {"name": "../sub/evil <b>"}
+    header = json.loads(lines[0]) | {"name": "../sub/evil [/b]"}
     (tmp_path / "sub").mkdir()
     Path("mine.workload.jsonl").write_text("\n".join([json.dumps(header), *lines[1:]]))
     code, out, err = command("run", "mine.workload.jsonl", "--json")
-    assert (code, err) == (0, "") and json.loads(out)["workload"] == "../sub/evil <b>"
+    assert (code, err) == (0, "") and json.loads(out)["workload"] == "../sub/evil [/b]"
     assert [path.name for path in tmp_path.glob("**/*.zst")] == ["sub-evil-b-radixflow.rft.jsonl.zst"]
-    code, _, err = command("run", "mine.workload.jsonl", "--json")
-    assert code == 0 and "sub-evil-b-radixflow.rft.jsonl.zst held an earlier run and holds this one now" in err
+    code, out, err = command("run", "mine.workload.jsonl")
+    assert code == 0 and "evil [/b] under radixflow" in out
+    assert "sub-evil-b-radixflow.rft.jsonl.zst held an earlier run and holds this one now" in err
 
 
 def test_an_unknown_request_and_an_unknown_round_are_bad_input(command, figure1):
