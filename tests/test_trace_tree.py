@@ -221,6 +221,19 @@ def test_the_tree_of_any_round_is_right(seed, which):
     rng.shuffle(order)
     for n in order:
         hold(trace.tree(n), checks[n - 1], which)
+        many(trace.tree(n), checks[n - 1], rng)
+
+
+def many(tree, said, rng):
+    """Looked up together, in any order, in one piece or in several, requests find what each finds alone."""
+    numbers = rng.sample(list(said["prompts"]), len(said["prompts"]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("radixflow.trace.matches._AT_ONCE", rng.choice([1, 7, 1 << 20]))
+        found = tree.matches(numbers)
+    assert found.identity.tolist() == [said["identity"][i] for i in numbers]
+    assert found.ready.tolist() == [said["ready"][i] for i in numbers]
+    for group, tokens in found.matched.items():
+        assert tokens.tolist() == [said["matched"][i][group] for i in numbers]
 
 
 def test_a_partial_boundary_is_kept_where_it_is(tmp_path):

@@ -34,8 +34,8 @@ class Missing(NamedTuple):
 
 def served_tokens(trace) -> tuple[int, int]:
     """Prompt tokens served from the cache at first admission, and prompt tokens of the admitted requests."""
-    first = _first_admissions(trace)
-    return int(first["reused"].sum()), int(first["prompt"].sum())
+    _, _, prompt, _, reused = _first_admissions(trace)
+    return int(reused.sum()), int(prompt.sum())
 
 
 def reuse(trace) -> pd.DataFrame:
@@ -46,29 +46,14 @@ def reuse(trace) -> pd.DataFrame:
     but not ready: computed anyway), `fresh` (no group had them), `recomputed` (after preemptions, apart
     from the sum), `missing` (list of `Missing`, for the forgone ones). prompt = reused + forgone + fresh.
     """
-    first = _first_admissions(trace)
-    again = recomputed_by_request(trace)
-    first["recomputed"] = np.array([again.get(i, 0) for i in first["i"].tolist()], dtype=np.int64)
-    short = first[first["forgone"] > 0]
-    found = dict(zip(short.index.tolist(), missing_states(trace, short), strict=True))
-    first["missing"] = pd.Series([found.get(k, []) for k in first.index], index=first.index, dtype=object)
-    return first.drop(columns="matched").reset_index(drop=True)
-
-
-def _first_admissions(trace) -> pd.DataFrame:
-    admissions = trace.admissions
-    first = admissions[~admissions["again"].astype(bool)].drop_duplicates("i")
-    i = first["i"].to_numpy(np.int64)
-    prompt = trace.requests["prompt"].to_numpy(np.int64)[i]
-    external = first["external"].fillna(0).to_numpy(np.int64)
-    reused = np.minimum(first["ready"].to_numpy(np.int64) + external, prompt)
-    matched = np.minimum(first["matched"].to_numpy(np.int64), prompt)
+    admitted, i, prompt, external, reused = _first_admissions(trace)
+    matched = np.minimum(admitted["matched"].to_numpy(np.int64), prompt)
     forgone = np.maximum(matched - reused, 0)
-    return pd.DataFrame(
+    first = pd.DataFrame(
         {
             "request": np.array(trace.ids, dtype=object)[i],
             "i": i,
-            "round": first["round"].to_numpy(np.int64),
+            "round": admitted["round"].to_numpy(np.int64),
             "prompt": prompt,
             "reused": reused,
             "external": external,
@@ -77,6 +62,24 @@ def _first_admissions(trace) -> pd.DataFrame:
             "matched": matched,
         }
     )
+    again = recomputed_by_request(trace)
+    first["recomputed"] = np.array([again.get(i, 0) for i in first["i"].tolist()], dtype=np.int64)
+    short = first[first["forgone"] > 0]
+    found = dict(zip(short.index.tolist(), missing_states(trace, short), strict=True))
+    first["missing"] = pd.Series([found.get(k, []) for k in first.index], index=first.index, dtype=object)
+    return first.drop(columns="matched").reset_index(drop=True)
+
+
+def _first_admissions(trace) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The rows of `admissions` that were a request's first, and of each: who, its prompt's tokens, those that a
+    connector brought, and those served from the cache altogether."""
+    admissions = trace.admissions
+    first = admissions[~admissions["again"].to_numpy()]
+    i = first["i"].to_numpy(np.int64)
+    prompt = trace.requests["prompt"].to_numpy(np.int64)[i]
+    external = first["external"].to_numpy(np.int64)
+    reused = np.minimum(first["ready"].to_numpy(np.int64) + external, prompt)
+    return first, i, prompt, external, reused
 
 
 def missing_states(trace, looked_up: pd.DataFrame) -> list[list[Missing]]:

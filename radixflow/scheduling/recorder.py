@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -106,7 +107,7 @@ class Recorder:
             config=config,
             clock=clock,
             versions={
-                "radixflow": metadata.version("radixflow"),
+                "radixflow": _own_version(),
                 "vllm": run.vllm,
                 "python": platform.python_version(),
             },
@@ -262,6 +263,11 @@ class Recorder:
     def close(self, reason: str) -> None:
         self._flush_repeat()
         self._writer.close(End(t=self._now(), reason=reason, rounds=self.round))
+
+
+@cache
+def _own_version() -> str:
+    return metadata.version("radixflow")
 
 
 def wall_clock() -> Clock:

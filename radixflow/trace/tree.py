@@ -7,12 +7,14 @@ published them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from radixflow.trace.boundaries import IN_FLIGHT, IS_PUBLISHED, NEVER, STATUSES, is_state
+from radixflow.trace.boundaries import IN_FLIGHT, IS_PUBLISHED, NEVER, STATUSES
+from radixflow.trace.matches import Matcher, Matches
 from radixflow.trace.segments import WIDE
 from radixflow.trace.store import CLEARED
 
@@ -79,7 +81,7 @@ class PrefixTree:
         self._boundaries = trace._boundaries
         self._status = self._boundaries.at(at_round)
         self._requests = store.requests.rows()
-        self._ways: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+        self._matcher = Matcher(self)
 
     # Shape
 
@@ -252,25 +254,11 @@ class PrefixTree:
         1 (vLLM's `KVCacheManager.get_computed_blocks`: the last token is always computed). What speculative
         drafts make vLLM step back isn't taken off.
         """
-        return {index: self._matched(i, index, (IS_PUBLISHED, IN_FLIGHT)) for index in self._boundaries.groups}
+        return {group: int(tokens[0]) for group, tokens in self.matches([i]).matched.items()}
 
     def ready(self, i: int) -> int:
         """h: the largest boundary, at most prompt - 1, at which every group is published."""
-        groups = self._boundaries.groups
-        limit = min(
-            (self._matched(i, index, (IS_PUBLISHED,)) for index, group in groups.items() if not is_state(group)),
-            default=self._limit(i),
-        )
-        depths = None
-        for index, group in groups.items():
-            if is_state(group):
-                d, status = self._along(i, index)
-                here = d[(status == IS_PUBLISHED) & (d <= limit)]
-                depths = here if depths is None else np.intersect1d(depths, here, assume_unique=True)
-        if depths is None:
-            block = self.trace.config.block_size
-            return limit // block * block
-        return int(depths.max(initial=0))
+        return int(self.matches([i]).ready[0])
 
     def identity(self, i: int) -> int:
         """h^: the longest prefix of i's prompt, token for token, that another request has computed by this
@@ -278,20 +266,13 @@ class PrefixTree:
 
         What another one computes in this round counts; so do outputs whose path is recorded.
         """
-        store, segments = self.trace._store, self._segments
-        me = store.row_of[self._known(i)]
-        computed = self._computed
-        best = 0
-        depth = self._requests["prompt"][me]
-        for stream, n in reversed(self.trace.path_of(i)):
-            code = store.streams.find(stream)
-            rows, ends = segments.along(code)
-            depth = int(segments.base[code]) + n
-            reach = np.minimum(np.minimum(ends, depth), computed[rows])
-            best = max(best, int(reach[rows != me].max(initial=0)))
-            if best > segments.base[code]:
-                break
-        return best
+        return self._matcher.identity(self.trace._store.row_of[self._known(i)], self._computed)
+
+    def matches(self, numbers: Sequence[int]) -> Matches:
+        """The three of them for many requests, one entry each: together it takes little more than for one."""
+        row_of = self.trace._store.row_of
+        rows = np.array([row_of[self._known(i)] for i in numbers], np.int64)
+        return self._matcher.matches(rows, self._computed)
 
     def computed(self, i: int) -> int:
         """The furthest token of request i, output included, that was computed or found cached by this
@@ -362,12 +343,6 @@ class PrefixTree:
 
     def _along(self, i: int, group: int) -> tuple[np.ndarray, np.ndarray]:
         """Boundaries and statuses along a request's prompt."""
-        known = self._ways.get((i, group))
-        if known is None:
-            known = self._ways[i, group] = self._gathered(i, group)
-        return known
-
-    def _gathered(self, i: int, group: int) -> tuple[np.ndarray, np.ndarray]:
         parts = []
         depth = 0
         for stream, n in self.trace.path_of(self._known(i)):
@@ -376,20 +351,6 @@ class PrefixTree:
         if not parts:
             return np.empty(0, np.int64), np.empty(0, np.uint8)
         return np.concatenate([d for d, _ in parts]), np.concatenate([s for _, s in parts])
-
-    def _matched(self, i: int, group: int, usable: tuple[int, ...]) -> int:
-        depths, status = self._along(i, group)
-        found = np.logical_or.reduce([status == code for code in usable]) & (depths <= self._limit(i))
-        if is_state(self._boundaries.groups[group]):
-            return int(depths[found].max(initial=0))
-        whole = depths % self._boundaries.groups[group].block_size == 0
-        depths, found = depths[whole], found[whole]
-        broken = np.flatnonzero(~found)
-        run = int(broken[0]) if len(broken) else len(found)
-        return int(depths[run - 1]) if run else 0
-
-    def _limit(self, i: int) -> int:
-        return self.prompt(i) - 1
 
     def _known(self, i: int) -> int:
         if not self.knows(i):

@@ -47,25 +47,28 @@ def drawing(tree: PrefixTree, max_nodes: int | None) -> dict:
             for g in groups.values()
         ],
         "nodes": drawn,
-        "requests": [
-            _request(tree, i, state)
-            for state, numbers in (("running", tree.running), ("waiting", tree.waiting))
-            for i in numbers
-            if tree.knows(i)
-        ],
+        "requests": _requests(tree),
     }
 
 
-def _request(tree: PrefixTree, i: int, state: str) -> dict:
-    return {
-        "i": i,
-        "id": tree.trace.ids[i],
-        "state": state,
-        "prompt": tree.prompt(i),
-        "identity": tree.identity(i),
-        "ready": tree.ready(i),
-        "matched": {str(group): tokens for group, tokens in tree.matched(i).items()},
-    }
+def _requests(tree: PrefixTree) -> list[dict]:
+    who = [("running", i) for i in tree.running if tree.knows(i)]
+    who += [("waiting", i) for i in tree.waiting if tree.knows(i)]
+    found = tree.matches([i for _, i in who])
+    identity, ready = found.identity.tolist(), found.ready.tolist()
+    matched = {str(group): tokens.tolist() for group, tokens in found.matched.items()}
+    return [
+        {
+            "i": i,
+            "id": tree.trace.ids[i],
+            "state": state,
+            "prompt": tree.prompt(i),
+            "identity": identity[k],
+            "ready": ready[k],
+            "matched": {group: tokens[k] for group, tokens in matched.items()},
+        }
+        for k, (state, i) in enumerate(who)
+    ]
 
 
 def _shown(tree: PrefixTree, on: dict, max_nodes: int | None) -> tuple[np.ndarray, dict[int, int]]:

@@ -24,6 +24,8 @@ import ipywidgets as w
 import msgspec
 
 import radixflow as rf
+from radixflow.analysis.summary import Headline, headline
+from radixflow.widgets import twin
 from radixflow.widgets.notebook import Player, with_still
 
 POLICIES: tuple[str, ...] = (
@@ -86,7 +88,17 @@ class Kept:
     """A run with the numbers that are shown of it."""
 
     trace: Any
-    numbers: dict[str, str]
+    numbers: Headline
+
+
+def _made(path: Path, workload: Any, policy: str, options: dict[str, Any]) -> Kept:
+    trace = rf.run(workload, policy, trace=path, **options)
+    return Kept(trace, headline(trace))
+
+
+def _made_elsewhere(path: Path, workload: Any, policy: str, options: dict[str, Any]) -> Headline:
+    """As `_made`, in another process: the numbers travel, the trace is read from its file."""
+    return _made(path, workload, policy, options).numbers
 
 
 class Knobs(w.VBox):
@@ -116,8 +128,8 @@ class Knobs(w.VBox):
         self._readout = w.HTML()
         self.seconds = 0.0
         """How long the latest turn took: both runs, their numbers and what is drawn of them."""
-        self.player = Player(*self._first_runs(), labels=[])
-        _freeze_what_is_loaded()
+        self._load()
+        self.player = Player(*self._run(), labels=[])
         self._tell()
         rows = list(self.controls.values())
         wrap = w.Layout(flex_flow="row wrap")
@@ -132,16 +144,16 @@ class Knobs(w.VBox):
         """The two runs on show."""
         return self.player.traces
 
-    def _first_runs(self) -> list[Any]:
-        """The two runs; says that vLLM is being loaded where that is still to come, since it takes a while."""
+    def _load(self) -> None:
+        """vLLM's scheduler; says so where that is still to come, since it takes a while."""
         if "vllm" in sys.modules:
-            return self._run()
+            return _load_engine()
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
         from IPython.display import HTML, display
 
         notice = display(HTML("Loading vLLM's scheduler, once ..."), display_id=True)
         try:
-            return self._run()
+            _load_engine()
         finally:
             if notice is not None:
                 notice.update(HTML(""))
@@ -151,24 +163,28 @@ class Knobs(w.VBox):
         value = {name: control.value for name, control in self.controls.items()}
         policies = value.pop("above"), value.pop("below")
         settings = tuple(value.values())
-        for policy in policies:
-            if (policy, *settings) not in self._kept:
-                trace = self._trace(policy, **value)
-                self._kept[policy, *settings] = Kept(trace, _numbers(rf.summarize(trace)))
+        new = [policy for policy in dict.fromkeys(policies) if (policy, *settings) not in self._kept]
+        for policy, kept in zip(new, self._runs_of(new, **value) if new else [], strict=True):
+            self._kept[policy, *settings] = kept
         self._shown = [self._kept[policy, *settings] for policy in policies]
         while len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
         return [kept.trace for kept in self._shown]
 
-    def _trace(self, policy: str, order: str, rate: float, **options: int) -> Any:
-        workload, block = arranged(self._workload, order, rate), options["block_size"]
-        path = Path(self._folder.name) / "run.rft.jsonl"
+    def _runs_of(self, policies: list[str], order: str, rate: float, block_size: int, **options: int) -> list[Kept]:
+        """New runs, of one or two policies; the second is made in another process at the same time."""
+        workload = arranged(self._workload, order, rate)
+        options |= {"block_size": block_size, "hash_block_size": block_size, "num_blocks": self._blocks(block_size)}
+        paths = [Path(self._folder.name) / f"{k}.rft.jsonl" for k in range(len(policies))]
+        jobs = [(path, workload, policy, options) for path, policy in zip(paths, policies, strict=True)]
         try:
-            return rf.run(
-                workload, policy, trace=path, hash_block_size=block, num_blocks=self._blocks(block), **options
-            )
+            if len(jobs) == 1:
+                return [_made(*jobs[0])]
+            here, numbers = twin.both(lambda: _made(*jobs[0]), _made_elsewhere, *jobs[1])
+            return [here, Kept(rf.open_trace(paths[1]), numbers)]
         finally:
-            path.unlink(missing_ok=True)
+            for path in paths:
+                path.unlink(missing_ok=True)
 
     def _blocks(self, block: int) -> int:
         """The pool in blocks of another size: as many tokens, but no more than all requests together can take,
@@ -187,20 +203,21 @@ class Knobs(w.VBox):
         except ValueError as error:
             self._readout.value = f"<p role='alert'><b>Not possible:</b> {html.escape(str(error))}</p>"
             return
-        self.player.show(*traces)
-        self._tell()
+        with self.player.hold_sync():  # numbers and picture leave together, for one frame
+            self.player.show(*traces)
+            self._tell()
         self.seconds = time.perf_counter() - began
 
     def _tell(self) -> None:
         """The numbers under the knobs."""
-        head = "".join(f"<th>{name}</th>" for name in self._shown[0].numbers)
+        head = "".join(f"<th>{name}</th>" for name in _row(self._shown[0].numbers))
         body = "".join(
             f"<tr><td><b>{one.trace.header.policy}</b></td>"
-            + "".join(f"<td>{value}</td>" for value in one.numbers.values())
+            + "".join(f"<td>{value}</td>" for value in _row(one.numbers).values())
             + "</tr>"
             for one in self._shown
         )
-        stalled = [trace.header.policy for trace in self.traces if trace.end.reason == "stalled"]
+        stalled = [one.trace.header.policy for one in self._shown if one.trace.end.reason == "stalled"]
         warning = f"<p role='alert'>{' and '.join(stalled)} stalled: somebody never fits.</p>" if stalled else ""
         self._readout.value = f"{_STYLE}<table class='rf-numbers'><tr><th></th>{head}</tr>{body}</table>{warning}"
 
@@ -215,8 +232,8 @@ _NARROW = w.Layout(width="260px")
 _STYLE = "<style>.rf-numbers td,.rf-numbers th{padding:2px 10px;text-align:right}</style>"
 
 
-def _numbers(one: Any) -> dict[str, str]:
-    """A `Summary` in a table's row; an en dash for what the run doesn't have."""
+def _row(one: Headline) -> dict[str, str]:
+    """A row of the table under the knobs; an en dash for what the run doesn't have."""
     return {
         "rounds": f"{one.rounds:,}",
         "rows a round": "–" if one.rows_per_round is None else f"{one.rows_per_round:.2f}",
@@ -228,12 +245,18 @@ def _numbers(one: Any) -> dict[str, str]:
 
 
 @cache
-def _freeze_what_is_loaded() -> None:
-    """Once a process, as vLLM's engine core does after start-up: the 800,000 objects that importing vLLM leaves aren't
-    looked through again, which takes a second in the middle of some turn."""
+def _load_engine() -> None:
+    """Once a process: a run that loads what runs need, and then the twin, which is forked with all of it.
+
+    As vLLM's engine core does after start-up, the 800,000 objects that importing vLLM leaves aren't looked through for
+    garbage again, which takes a second in the middle of some turn and would copy the pages that the twin shares.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        rf.run("figure1", trace=Path(folder) / "first.rft.jsonl")
     gc.collect()
     gc.freeze()
     atexit.register(gc.unfreeze)  # otherwise nanobind reports all of its objects as leaked
+    twin.prepare()
 
 
 def _blocks_near(own: int) -> tuple[int, ...]:
