@@ -30,9 +30,7 @@ def main(rounds: int) -> None:
     places = [rng.randrange(1, rounds + 1) for _ in range(30)]
     tasks = {
         "tree": lambda tree: tree,
-        "h, h^ and matches of all waiting": lambda tree: [
-            (tree.ready(i), tree.identity(i), tree.matched(i)) for i in tree.waiting
-        ],
+        "h, h^ and matches of all waiting": lambda tree: tree.matches(tree.waiting),
         "all nodes": lambda tree: tree.nodes,
         "to_dict(1000)": lambda tree: tree.to_dict(1000),
     }

@@ -134,7 +134,7 @@ def test_what_a_trace_lacks_is_named(tmp_path):
     cut = tmp_path / "cut.rft.jsonl"
     cut.write_text("\n".join([*lines[: len(lines) // 2], gap, forgot]) + "\n")
     said = " / ".join(rebuild(cut).notes)
-    assert "2 rounds are missing" in said and "forgot its prompts" in said and "had not ended" in said
+    assert "rounds missing from the trace: 2;" in said and "forgot its prompts" in said and "had not ended" in said
 
 
 def test_a_cache_that_cant_be_simulated_is_refused_in_one_line(tmp_path):

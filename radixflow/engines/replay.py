@@ -333,25 +333,25 @@ def _notes(run: _Run, seen: list[_Seen]) -> tuple[str, ...]:
     notes = []
     lost = {what: n for what, n in run.gaps.items() if what != "paths"}
     if lost:
-        notes.append(f"{sum(lost.values()):,} rounds are missing from the trace: arrivals between them are approximate")
+        notes.append(f"rounds missing from the trace: {sum(lost.values()):,}; arrivals between them are approximate")
     if "paths" in run.gaps:
         notes.append("the trace forgot its prompts to bound its memory: prefixes shared across that point are lost")
     unknown = sum(one.record.path == [(f"r{one.record.i}", one.record.prompt)] for one in seen)
     if unknown:
-        notes.append(f"{unknown:,} prompts are known by their length alone (images, embeddings): they share nothing")
+        notes.append(f"prompts known by their length alone (images, embeddings): {unknown:,}; they share nothing")
     for status, who in sorted(run.deferred.items()):
-        notes.append(f"{len(who):,} requests waited for {status.replace('_', ' ')}: the replay lets them in at once")
+        notes.append(f"requests that waited for {status.replace('_', ' ')}: {len(who):,}; the replay lets them in at once")
     if run.external:
-        notes.append(f"{len(run.external):,} requests loaded tokens through a KV connector: the replay computes them")
+        notes.append(f"requests that loaded tokens through a KV connector: {len(run.external):,}; the replay computes them")
     ordered = sum(one.record.ordered_at is not None for one in seen)
     if ordered:
-        notes.append(f"{ordered:,} requests were ordered by a time of their own: the replay orders by arrival")
+        notes.append(f"requests ordered by a time of their own: {ordered:,}; the replay orders by arrival")
     unfinished = sum(one.finish is None for one in seen)
     if unfinished:
-        notes.append(f"{unfinished:,} requests had not ended: the replay lets them generate all they may")
+        notes.append(f"requests that had not ended: {unfinished:,}; the replay lets them generate all they may")
     aborted = sum(one.finish is not None and one.finish.reason in ("abort", "error") for one in seen)
     if aborted:
-        notes.append(f"{aborted:,} requests were given up: the replay gives them up after the same round")
+        notes.append(f"requests that were given up: {aborted:,}; the replay gives them up after the same round")
     config = run.header.config
     if config.long_prefill_token_threshold or config.watermark_blocks:
         notes.append("the engine had a long-prefill threshold or a watermark: the replay has neither")
