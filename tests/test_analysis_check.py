@@ -258,3 +258,16 @@ def test_a_damaged_trace_is_checked_and_explained_as_far_as_it_goes(tmp_path):
         trace = open_trace(path)
         assert not [f for f in check(trace).findings if f.code == "published_uncommitted"] or name == "other"
         assert "stopped the scan" in explain_trace(trace).text
+
+
+def test_a_report_reads_as_words_in_print_and_in_a_notebook(tmp_path):
+    native = check(written(tmp_path / "f.rft.jsonl", figure1("radix")))
+    first, *points = str(native).splitlines()
+    assert first == "2 findings; 1 of 6 properties broken."
+    assert points[0].startswith("- `head_of_line` (warning): In rounds 1 to 5")
+    assert points[-1].startswith("- Broken: no avoidable bubble without other: round 1")
+    assert "<li><code>head_of_line</code> (warning): In rounds" in native._repr_html_()
+    sound = check(written(tmp_path / "g.rft.jsonl", figure1("radixflow+noadmit")))
+    assert all(one.holds for one in sound.properties) and "all 6 properties hold" in str(sound)
+    empty = check(written(tmp_path / "h.rft.jsonl", figure1("radix")[:1]))
+    assert str(empty) == "Nothing to check: no round was recorded."

@@ -12,6 +12,7 @@ from radixflow.analysis import (
     diverge,
     explain,
     explain_round,
+    explain_trace,
     lower_bound,
     reuse,
     slots,
@@ -131,5 +132,13 @@ def test_the_text_names_who_stood_in_the_way_and_what_would_have_helped(tmp_path
 def test_an_explanation_reads_as_words_in_print_and_in_a_notebook(run):
     told = explain(run[0], "D3")
     assert str(told) == told.text
-    told = replace(told, text="A<script>1 waited.\n- Round 1 & on.")
-    assert told._repr_html_() == "<p><strong>A&lt;script&gt;1 waited.</strong></p><p>- Round 1 &amp; on.</p>"
+    told = replace(told, text="A<script>1 waited.\n- Round 1 & on.\n- Round 2.\nSet `max_num_seqs`.")
+    assert told._repr_html_() == (
+        "<p><strong>A&lt;script&gt;1 waited.</strong></p><ul><li>Round 1 &amp; on.</li><li>Round 2.</li></ul>"
+        "<p>Set <code>max_num_seqs</code>.</p>"
+    )
+    from IPython.lib.pretty import pretty
+
+    assert pretty(told) == told.text
+    for other in (explain_round(run[0], 1), explain_trace(run[0])):
+        assert str(other) == other.text and other._repr_html_().startswith("<p><strong>")

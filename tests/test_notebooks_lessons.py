@@ -47,7 +47,7 @@ PICTURES = {"01": 4, "02": 2, "03": 4, "04": 3, "05": 4, "06": 3, "07": 2, "08":
 """How many pictures a lesson must show at least."""
 
 SAID = {
-    "01": ["A1 (1,644 prompt tokens) waited 1 round", "head_of_line:", "scheduled_tokens"],
+    "01": ["A1 (1,644 prompt tokens) waited 1 round", "- `head_of_line` (warning): In", "scheduled_tokens"],
     "02": ["state 2,146,304 bytes", "528 tokens a block", "skips 1,056 of its 1,460 tokens"],
     "03": ["640", "1024", "round 3: runs ['A', 'B'], waits ['C']"],
     "04": [
@@ -62,15 +62,20 @@ SAID = {
         "变多 4 个（种子 [139, 170, 201, 207]）",
     ],
     "05": ["radix+flex", "tokens", "work"],
-    "06": ["starvation: big waited 12 rounds", "mixed"],
+    "06": ["- `starvation` (warning): big waited 12 rounds", "mixed"],
     "07": ["'holds': True", "25 → 18"],
     "08": [
         "Qwen3-8B: every batch of radixflow equals that of radix+flex: True",
         "Qwen3.5-9B: every batch of radixflow equals that of radix+flex: False",
     ],
-    "09": ["budget_below_block:", "checkpoint_in_unique_tokens (warning)", "the run stalled"],
+    "09": ["- `budget_below_block` (warning)", "`checkpoint_in_unique_tokens` (warning)", "the run stalled"],
     "10": ["6 rounds, every batch equal to the simulated one: True", "'same': 15, 'requests': 15"],
-    "11": ["6 prompts, read by bytes", "32 requests of a Mooncake trace", "same_round_dependency:", "blocked visits"],
+    "11": [
+        "6 prompts, read by bytes",
+        "32 requests of a Mooncake trace",
+        "- `same_round_dependency` (warning)",
+        "blocked visits",
+    ],
     "12": [
         "0   a2.t1    171      2304     256    2048  whole   a3.t3",
         "0   a2.t1    171      2304    1856     448  partial    a9.t1",

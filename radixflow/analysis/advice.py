@@ -71,8 +71,8 @@ def _alignment(trace, i: int, entry: dict, causes: list[dict]) -> str | None:
         return None
     budget = trace.config.max_num_batched_tokens
     return (
-        f"A token budget (`max_num_batched_tokens`) of {budget + block - left} instead of {budget} would "
-        f"have left room for one block of {block} tokens."
+        f"A token budget (`max_num_batched_tokens`) of {budget + block - left:,} instead of {budget:,} would "
+        f"have left room for one block of {block:,} tokens."
     )
 
 
@@ -94,12 +94,12 @@ def _budget(trace, entry: dict) -> str | None:
     budget, top = trace.config.max_num_batched_tokens, entry["spent_by"][0]
     visits = trace.visits
     own = visits[visits["round"].between(min(rounds), max(rounds)) & (visits["request"] == top)]
-    text = f"A token budget (`max_num_batched_tokens`) above {budget} leaves more for those behind"
+    text = f"A token budget (`max_num_batched_tokens`) above {budget:,} leaves more for those behind"
     cap = trace.config.long_prefill_token_threshold
     if not cap and len(own) and own["tokens"].max() * 2 > budget:
         return (
             f"{text}; so does a cap on the share of one long prompt (`long_prefill_token_threshold`): {top} "
-            f"alone took up to {own['tokens'].max()} of {budget} tokens in a round."
+            f"alone took up to {own['tokens'].max():,} of {budget:,} tokens in a round."
         )
     return f"{text}."
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from radixflow.analysis.findings import FINDERS, Evidence, Finding
 from radixflow.analysis.findings.finding import MOST, joined
 from radixflow.analysis.properties import PROPERTIES, Property
+from radixflow.analysis.prose import Told, counted
 
 Progress = Callable[[int, int], None]
 """Called with steps done and steps to do; a step is a round, or a finder's work counted in rounds."""
@@ -16,12 +17,28 @@ Progress = Callable[[int, int], None]
 _EVERY = 512
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class CheckReport(Told):
     """What `check --json` prints."""
 
     properties: list[Property]
     findings: list[Finding]
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        """What was found, and which properties don't hold, in words."""
+        held = [one for one in self.properties if one.checked]
+        broken = [one for one in held if not one.holds]
+        if not held:
+            return "Nothing to check: no round was recorded."
+        found = counted(len(self.findings), "finding") if self.findings else "No findings"
+        kept = f"all {len(held)} properties hold" if not broken else f"{len(broken)} of {len(held)} properties broken"
+        lines = [f"{found}; {kept}."]
+        lines += [f"- `{one.code}` ({one.severity}): {one.message}" for one in self.findings]
+        for one in broken:
+            what = (one.counterexample or {}).get("what")
+            lines.append(f"- Broken: {one.name.replace('_', ' ')}: {what}.")
+        return "\n".join(lines)
 
     def to_dict(self) -> dict:
         """CONTRACT's `{properties, findings}`."""
@@ -72,7 +89,7 @@ def _bounded(findings: list[Finding]) -> list[Finding]:
             own, rest = own[: MOST - 1], own[MOST - 1 :]
             names = list(dict.fromkeys(name for f in rest for name in f.requests))
             rounds = joined((a, b) for f in rest for a, b in f.rounds)
-            message = f"{len(rest)} more findings of this kind, with {len(names)} requests."
+            message = f"{counted(len(rest), 'more finding')} of this kind, with {counted(len(names), 'request')}."
             own.append(Finding(code, rest[0].severity, names, rounds, message, {"more": len(rest)}))
         kept += own
     return kept

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from html import escape
 
 from radixflow.analysis.advice import advice
 from radixflow.analysis.cost import NS
 from radixflow.analysis.prefix import Prefix, prefix_of
-from radixflow.analysis.prose import counted, in_the_way, seconds, spans, stopped_by
+from radixflow.analysis.prose import Told, counted, in_the_way, seconds, spans, stopped_by
 from radixflow.analysis.waits import Ledger, WaitStretch
 
 _TELLING = ("producer", "boundary", "groups", "culprit", "culprit_cause", "why", "status", "gate")
 """Facts that keep two stretches of one cause apart; of the others the last value stands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Told):
     """What `explain --json` prints (CONTRACT, Explanation). Times: seconds from the trace's clock anchor."""
 
     request: str
@@ -36,14 +35,6 @@ class Explanation:
     def to_dict(self) -> dict:
         """CONTRACT's keys in its order."""
         return asdict(self)
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        # A notebook wraps paragraphs between words; printed text it cuts anywhere.
-        first, *others = (escape(line) for line in self.text.splitlines())
-        return f"<p><strong>{first}</strong></p>" + "".join(f"<p>{line}</p>" for line in others)
 
 
 def explain(trace, request: str, ledger: Ledger | None = None) -> Explanation:

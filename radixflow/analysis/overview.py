@@ -11,7 +11,7 @@ from radixflow.analysis.bound import lower_bound
 from radixflow.analysis.causes import SLOT_CAUSES, slot_cause, wait_cause
 from radixflow.analysis.compare import request_rows
 from radixflow.analysis.cost import NS
-from radixflow.analysis.prose import counted, in_the_way, listed, seconds, stopped_by
+from radixflow.analysis.prose import Told, counted, in_the_way, listed, seconds, stopped_by
 from radixflow.analysis.refusals import recorded_facts
 from radixflow.analysis.slots import slots
 from radixflow.analysis.summary import Summary, summarize
@@ -34,8 +34,8 @@ _SLOT_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RoundExplanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class RoundExplanation(Told):
     """One round: who was selected, who wasn't and why, and what became of each slot."""
 
     round: int
@@ -58,8 +58,8 @@ class RoundExplanation:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class TraceExplanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class TraceExplanation(Told):
     """A whole run: what it lost, to which cause, and to whom."""
 
     summary: Summary
@@ -118,12 +118,12 @@ def _round_text(trace, view, selected, refused, stopped, unexamined, avoidable, 
     config = trace.config
     used = sum(tokens for _, tokens in selected)
     lines = [
-        f"Round {view.n} filled {len(selected)} of {config.max_num_seqs} rows and spent {used} of "
-        f"{config.max_num_batched_tokens} tokens."
+        f"Round {view.n} filled {len(selected)} of {config.max_num_seqs} rows and spent {used:,} of "
+        f"{config.max_num_batched_tokens:,} tokens."
         + (" It scheduled nothing although a request waited: it stalled." if view.stalled else "")
     ]
     if selected:
-        lines.append("Selected: " + ", ".join(f"{name} ({tokens})" for name, tokens in selected[:12]))
+        lines.append("Selected: " + ", ".join(f"{name} ({tokens:,})" for name, tokens in selected[:12]))
         if len(selected) > 12:
             lines[-1] += f" and {len(selected) - 12} others"
     for entry in refused:

@@ -55,16 +55,16 @@ class Prefix:
         if self.junction is None:
             if not self.ready:
                 return ["Nothing of its prompt was in the prefix cache: all of it was computed."]
-            return [f"It resumed from {self.ready} tokens that the prefix cache held."]
+            return [f"It resumed from {self.ready:,} tokens that the prefix cache held."]
         lost = self.junction - self.ready
         text = (
-            f"The cache knew {self.junction} tokens of its prompt, but it could resume from {self.ready} "
-            f"only; the other {lost} were computed again."
+            f"The cache knew {self.junction:,} tokens of its prompt, but it could resume from {self.ready:,} "
+            f"only; the other {lost:,} were computed again."
         )
         for why in {missing.why: missing for missing in self.missing}.values():
             groups = listed(f"{other.group}" for other in self.missing if other.why == why.why)
             text += (
-                f" Missing at {why.boundary} tokens: the {why.kind} state of group {groups}: {_reason(why)}."
+                f" Missing at {why.boundary:,} tokens: the {why.kind} state of group {groups}: {_reason(why)}."
             )
         return [text]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import groupby
 
 _DEFERRED = {
     "grammar": "its output grammar was still being compiled",
@@ -26,6 +29,30 @@ _CULPRIT = {
 }
 
 
+class Told:
+    """Says something in `text`: what matters in its first line, then sentences, and points that begin with "- ".
+
+    Dataclasses that build on it leave their own `repr` out.
+    """
+
+    __slots__ = ()
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text  # at a prompt it is read as it is printed
+
+    def _repr_html_(self) -> str:
+        # A notebook wraps paragraphs between words; printed text it cuts anywhere.
+        first, *others = (re.sub("`(.+?)`", r"<code>\1</code>", escape(line)) for line in self.text.splitlines())
+        html = f"<p><strong>{first}</strong></p>"
+        for points, lines in groupby(others, lambda line: line.startswith("- ")):
+            if points:
+                html += f"<ul>{''.join(f'<li>{line[2:]}</li>' for line in lines)}</ul>"
+            else:
+                html += "".join(f"<p>{line}</p>" for line in lines)
+        return html
+
+
 def listed(names: Iterable[str], most: int = 4) -> str:
     """`A`, `A and B`, `A, B and 7 others`."""
     names = list(names)
@@ -37,6 +64,11 @@ def listed(names: Iterable[str], most: int = 4) -> str:
 def counted(n: int, noun: str) -> str:
     """`1 round`, `3 rounds`."""
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+def number(value: int | None) -> str:
+    """`1,024`; a question mark for what nobody recorded."""
+    return "?" if value is None else f"{value:,}"
 
 
 def spans(ranges: Sequence[Sequence[int]], most: int = 4) -> str:
@@ -74,26 +106,26 @@ def in_the_way(cause: str, facts: dict) -> str:
         case "blocked":
             producer = facts.get("producer", "another request")
             return (
-                f"The cached prefix that it can resume from, {facts.get('boundary', '?')} tokens long, was "
+                f"The cached prefix that it can resume from, {number(facts.get('boundary'))} tokens long, was "
                 f"being computed by {producer} in the same round; it can be read from the next round on."
             )
         case "capacity":
             return f"It needed {_blocks(facts)}.{_behind(facts)}"
         case "never_fits":
             return (
-                f"It needs {facts.get('needed', '?')} KV blocks and the whole pool has "
-                f"{facts.get('total', '?')}: it can never be selected.{_behind(facts)}"
+                f"It needs {number(facts.get('needed'))} KV blocks and the whole pool has "
+                f"{number(facts.get('total'))}: it can never be selected.{_behind(facts)}"
             )
         case "alignment":
             return (
-                f"{facts.get('tokens_left', '?')} tokens of the round's budget were left, but its next chunk "
-                f"must end on a block of {facts.get('block', '?')} tokens: cut to whole blocks, nothing "
+                f"{number(facts.get('tokens_left'))} tokens of the round's budget were left, but its next chunk "
+                f"must end on a block of {number(facts.get('block'))} tokens: cut to whole blocks, nothing "
                 "remained of it."
             )
         case "tokens":
             if facts.get("gate") == "chunking":
-                left = facts.get("tokens_left", "?")
-                return f"Its prompt may not be cut, and only {left} tokens of budget were left."
+                left = facts.get("tokens_left")
+                return f"Its prompt may not be cut, and only {number(left)} tokens of budget were left."
             spent = f", most of it by {listed(facts['spent_by'])}" if facts.get("spent_by") else ""
             return f"The round's token budget was used up before the scan reached it{spent}."
         case "rows":
@@ -115,7 +147,7 @@ def in_the_way(cause: str, facts: dict) -> str:
             return f"Admission held it for {seconds(facts['held'])} to let related requests arrive."
         case "fragmented":
             return (
-                f"The {facts.get('tokens_left', '?')} tokens left would have cut it short of its next whole "
+                f"The {number(facts.get('tokens_left'))} tokens left would have cut it short of its next whole "
                 "block, so it was put aside for a request that fits."
             )
         case "deferred":
@@ -131,10 +163,10 @@ def in_the_way(cause: str, facts: dict) -> str:
 
 def _blocks(facts: dict) -> str:
     named = (("reserved", "reserved"), ("watermark", "kept free"))
-    kept = [f"{facts[name]} {what}" for name, what in named if facts.get(name)]
+    kept = [f"{facts[name]:,} {what}" for name, what in named if facts.get(name)]
     more = f" ({' and '.join(kept)})" if kept else ""
     gate = " for its whole prompt" if facts.get("gate") == "full_sequence" else ""
-    return f"{facts.get('needed', '?')} KV blocks{gate} and {facts.get('free', '?')} were free{more}"
+    return f"{number(facts.get('needed'))} KV blocks{gate} and {number(facts.get('free'))} were free{more}"
 
 
 def _behind(facts: dict) -> str:

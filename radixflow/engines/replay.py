@@ -340,9 +340,11 @@ def _notes(run: _Run, seen: list[_Seen]) -> tuple[str, ...]:
     if unknown:
         notes.append(f"prompts known by their length alone (images, embeddings): {unknown:,}; they share nothing")
     for status, who in sorted(run.deferred.items()):
-        notes.append(f"requests that waited for {status.replace('_', ' ')}: {len(who):,}; the replay lets them in at once")
+        what = status.replace("_", " ")
+        notes.append(f"requests that waited for {what}: {len(who):,}; the replay lets them in at once")
     if run.external:
-        notes.append(f"requests that loaded tokens through a KV connector: {len(run.external):,}; the replay computes them")
+        loaded = len(run.external)
+        notes.append(f"requests that loaded tokens through a KV connector: {loaded:,}; the replay computes them")
     ordered = sum(one.record.ordered_at is not None for one in seen)
     if ordered:
         notes.append(f"requests ordered by a time of their own: {ordered:,}; the replay orders by arrival")

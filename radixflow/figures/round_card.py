@@ -146,7 +146,7 @@ def _refused(view: Any, ids: list, colours: Colours) -> list[Block]:
                 "blocked",
                 {
                     "producer": ids[blocked.producer] if blocked.producer >= 0 else "another request",
-                    "boundary": f"{blocked.boundary:,}",
+                    "boundary": blocked.boundary,
                 },
                 parked=blocked.parked,
             )

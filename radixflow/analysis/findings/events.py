@@ -24,7 +24,7 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         names = evidence.names(visits.loc[visits["round"].isin(own["round"]), "i"].tolist())
         message = (
             f"{counted(len(own), 'store event')} of cache group {group} announced {tokens:,} tokens with "
-            f"{hashes} block hashes, which stand for {hashes * blocks[group]:,}. Whoever rebuilds the cache "
+            f"{hashes:,} block hashes, which stand for {hashes * blocks[group]:,}. Whoever rebuilds the cache "
             "from the events' token counts gets wrong positions; the trace's own records are right. In the "
             f"batch then: {listed(names)}."
         )

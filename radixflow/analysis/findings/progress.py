@@ -114,7 +114,7 @@ def _never_fits(evidence: Evidence) -> Iterator[Finding]:
         needed, total = own["needed"].max(), own["total"].max()
         known = bool(own["needed"].notna().any() and own["total"].notna().any())
         size = (
-            f"{counted(int(needed), 'KV block')} and the whole pool has {total}"
+            f"{counted(int(needed), 'KV block')} and the whole pool has {int(total):,}"
             if known
             else "more than the pool"
         )

@@ -118,7 +118,7 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         readers = evidence.names(read.reader for read in own)
         message = (
             f"{name} published cache entries in round {n} and {how}, so their tokens were never computed. "
-            f"{listed(readers)} resumed from them nevertheless (up to {max(read.depth for read in own)} "
+            f"{listed(readers)} resumed from them nevertheless (up to {max(read.depth for read in own):,} "
             f"tokens): {'its' if len(readers) == 1 else 'their'} output rests on memory that holds something "
             "else."
         )

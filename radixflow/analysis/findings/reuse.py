@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from radixflow.analysis.findings.cold import Cold, Mechanisms
 from radixflow.analysis.findings.evidence import Evidence
 from radixflow.analysis.findings.finding import MOST, NOTE, WARNING, Finding, ranges
-from radixflow.analysis.prose import counted, listed
+from radixflow.analysis.prose import counted, listed, number
 
 CODES = (
     "reuse_forgone",
@@ -72,7 +72,7 @@ def _reuse_forgone(who: str, tokens: int, block: int, cold: Cold, first: str) ->
     return (
         f"{who} computed {counted(tokens, 'prompt token')} that {facts['producer']} was computing at that "
         f"moment: when it was admitted in round {cold.lookup.round}, {facts['producer']} had finished "
-        f"{facts['computed_by_then']} of them and left a state at {facts['boundary']} later."
+        f"{facts['computed_by_then']:,} of them and left a state at {facts['boundary']:,} later."
     )
 
 
@@ -80,7 +80,7 @@ def _prefix_shorter(who: str, tokens: int, block: int, cold: Cold, first: str) -
     facts = cold.facts
     return (
         f"{who} and {facts['with']} begin with the same {counted(facts['shared'], 'token')}, "
-        f"{facts['short_of_block']} short of one block of {block}. Only whole blocks are cached, so this "
+        f"{facts['short_of_block']:,} short of one block of {block:,}. Only whole blocks are cached, so this "
         "prefix can never be reused."
     )
 
@@ -89,13 +89,13 @@ def _block_aligned(who: str, tokens: int, block: int, cold: Cold, first: str) ->
     facts = cold.facts
     if "left_by" not in facts:
         return (
-            f"The prompt of {who} is exactly one block of {block} tokens. All of it had been computed, but "
+            f"The prompt of {who} is exactly one block of {block:,} tokens. All of it had been computed, but "
             "the last token of a prompt is always computed again, and with it its whole block."
         )
     return (
-        f"The prompt of {facts['left_by']} is exactly {facts['blocks']} blocks of {block} tokens, so its "
-        f"last chunk ended at {facts['blocks'] * block}, where a look-up for the same prompt, which stops "
-        f"one token short, cannot use the state. {who} found no state at {facts['matched']} and computed "
+        f"The prompt of {facts['left_by']} is exactly {facts['blocks']:,} blocks of {block:,} tokens, so its "
+        f"last chunk ended at {facts['blocks'] * block:,}, where a look-up for the same prompt, which stops "
+        f"one token short, cannot use the state. {who} found no state at {facts['matched']:,} and computed "
         f"{counted(tokens, 'token')} again."
     )
 
@@ -104,12 +104,12 @@ def _draft_backoff(who: str, tokens: int, block: int, cold: Cold, first: str) ->
     facts = cold.facts
     if "left_by" not in facts:
         return (
-            f"{who} shared one block of {block} tokens. With speculative drafts the last matched block is "
+            f"{who} shared one block of {block:,} tokens. With speculative drafts the last matched block is "
             "computed again, so nothing of it was reused."
         )
     return (
-        f"With speculative drafts a match ends one block early, at {facts['matched']} tokens here, while "
-        f"the state that is kept belongs at {facts['state_at']}. So {facts['left_by']} left none that {who} "
+        f"With speculative drafts a match ends one block early, at {facts['matched']:,} tokens here, while "
+        f"the state that is kept belongs at {facts['state_at']:,}. So {facts['left_by']} left none that {who} "
         f"could resume from, and {counted(tokens, 'token')} were computed again."
     )
 
@@ -134,7 +134,7 @@ def _lost(cold: Cold, first: str) -> str:
         whom = f" to make room for {facts['evicted_by']}" if facts["evicted_by"] else ""
         how = f"evicted{whom}"
     return (
-        f"{first} could have resumed from {facts['resumable']} tokens, but the entry at {facts['boundary']} "
+        f"{first} could have resumed from {facts['resumable']:,} tokens, but the entry at {facts['boundary']:,} "
         f"({facts['component']}, group {facts['group']}) was {how} in round {facts['evicted_in_round']}"
     )
 
@@ -143,19 +143,19 @@ def _sparse(who: str, tokens: int, block: int, cold: Cold, first: str) -> str:
     facts = cold.facts
     kept = f"kept only {_depths(facts['kept'])}" if facts["kept"] else "kept none"
     text = (
-        f"{facts['computed_by']} computed the {facts['matched']} tokens that {who} matched and passed "
+        f"{facts['computed_by']} computed the {facts['matched']:,} tokens that {who} matched and passed "
         f"through a state at {_depths(facts['dropped'])}, but sparse retention (interval "
         f"{facts['retention_interval']}) {kept}. {who} computed {counted(tokens, 'token')} again."
     )
     if facts["dense_would_give"]:
-        return f"{text} Dense retention would have let it resume at {facts['dense_would_give']}."
+        return f"{text} Dense retention would have let it resume at {facts['dense_would_give']:,}."
     return f"{text} Dense retention alone would not have helped: none of these lies within the match."
 
 
 def _checkpoint(who: str, tokens: int, block: int, cold: Cold, first: str) -> str:
     facts = cold.facts
     return (
-        f"{who} shared {facts['shared']} tokens with {facts['left_by']} and matched {facts['matched']}, but "
+        f"{who} shared {facts['shared']:,} tokens with {facts['left_by']} and matched {facts['matched']:,}, but "
         f"the only state that {facts['left_by']} left, at {_depths(facts['states_at'])}, lies in tokens that "
         f"no other request has. {counted(tokens, 'token').capitalize()} were computed again."
     )
@@ -174,7 +174,7 @@ _MESSAGES = {
 
 
 def _depths(depths: list[int]) -> str:
-    return f"{listed(map(str, depths))} tokens"
+    return f"{listed(map(number, depths))} tokens"
 
 
 def _state_missing(evidence: Evidence) -> Iterator[Finding]:
@@ -189,7 +189,7 @@ def _state_missing(evidence: Evidence) -> Iterator[Finding]:
     message = (
         f"{listed(names)} matched more of the prefix cache than could be resumed: a state was missing at the "
         f"match, and {counted(tokens, 'token')} were computed again. Most in one request: {ids[worst.i]} "
-        f"matched {worst.matched} tokens in round {worst.round} and resumed from {worst.ready}."
+        f"matched {worst.matched:,} tokens in round {worst.round} and resumed from {worst.ready:,}."
     )
     facts = {
         "tokens": tokens,

@@ -76,7 +76,7 @@ def _same_round_dependency(evidence: Evidence) -> Iterator[Finding]:
     )
     message = (
         f"{listed(names)} needed a state that another request of the same round was still writing (in "
-        f"{spans(rounds)}; {one['request']}: the state at {one['boundary']} tokens, by "
+        f"{spans(rounds)}; {one['request']}: the state at {one['boundary']:,} tokens, by "
         f"{one['producer'] or 'an unknown request'}). {outcome}"
     )
     facts = {"visits": len(blocked), "scan_stopped": stopped, "pairs": len(pairs), "examples": examples}
@@ -94,7 +94,7 @@ def _budget_below_block(evidence: Evidence) -> Iterator[Finding]:
     left = [int(x) for x in short["tokens_left"].dropna().tolist()]
     message = (
         f"{listed(names)} got nothing in {spans(rounds)}: {_between(left)} tokens of the budget of "
-        f"{config.max_num_batched_tokens} were left, less than one block of {config.block_size}, and a chunk "
+        f"{config.max_num_batched_tokens:,} were left, less than one block of {config.block_size:,}, and a chunk "
         "of a prompt must end on a block boundary."
     )
     facts = {
@@ -110,4 +110,4 @@ def _between(values: list[int]) -> str:
     if not values:
         return "the"
     low, high = min(values), max(values)
-    return str(low) if low == high else f"{low} to {high}"
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from radixflow.analysis.properties.property import Tally
+from radixflow.analysis.prose import counted
 
 _FULL = ("rows", "tokens")
 
@@ -29,12 +30,12 @@ class NoAvoidableBubble(Tally):
         if probe.avoidable:
             names = [self._ids[i] for i in probe.avoidable]
             where = (
-                f", whose scan stopped at {self._ids[stop.i]} ({stop.cause})"
+                f", whose scan stopped at {self._ids[stop.i]} ({stop.cause}),"
                 if stop and stop.i is not None
                 else ""
             )
             self._breaks(
-                f"round {view.n}{where}, could have taken {len(names)} more requests",
+                f"round {view.n}{where} could have taken {counted(len(names), 'more request')}",
                 round=view.n,
                 avoidable=names,
                 stopped_by=self._ids[stop.i] if stop and stop.i is not None else None,

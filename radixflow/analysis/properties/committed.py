@@ -30,7 +30,7 @@ class CommittedBeforeRead(Tally):
         for read in reads(trace, ways, uncommitted(trace)):
             name, publisher = trace.ids[read.reader], trace.ids[read.source.i]
             self._breaks(
-                f"{name} resumed in round {read.round} from {read.depth} tokens that {publisher} published "
+                f"{name} resumed in round {read.round} from {read.depth:,} tokens that {publisher} published "
                 f"in round {read.source.round} and never computed",
                 round=read.round,
                 request=name,
@@ -55,7 +55,7 @@ class CommittedBeforeRead(Tally):
             was = f"{last.event} in round {last.round}" if last else f"published only in round {later.round}"
             name = self._evidence.trace.ids[i]
             self._breaks(
-                f"{name} resumed in round {n} from {ready} tokens, but group {group.index}'s entry there was "
+                f"{name} resumed in round {n} from {ready:,} tokens, but group {group.index}'s entry there was "
                 f"{was}",
                 round=n,
                 request=name,

@@ -24,14 +24,14 @@ class Feasible(Tally):
         taken = (rounds["rows"] + rounds["resident"]).to_numpy(np.int64)
         tokens, free = rounds["tokens"].to_numpy(np.int64), rounds["free_blocks"].to_numpy(np.int64)
         usable = config.num_blocks - 1
-        self._first(taken > config.max_num_seqs, "{} rows, the row budget is {}", taken, config.max_num_seqs)
+        self._first(taken > config.max_num_seqs, "{:,} rows, the row budget is {:,}", taken, config.max_num_seqs)
         self._first(
             tokens > config.max_num_batched_tokens,
-            "{} tokens, the token budget is {}",
+            "{:,} tokens, the token budget is {:,}",
             tokens,
             config.max_num_batched_tokens,
         )
-        self._first((free < 0) | (free > usable), "{} free blocks of {} usable ones", free, usable)
+        self._first((free < 0) | (free > usable), "{:,} free blocks of {:,} usable ones", free, usable)
         self._visits(visits)
         return super().result()
 
@@ -49,7 +49,7 @@ class Feasible(Tally):
         if len(empty):
             row = visits.iloc[int(empty[0])]
             n, name, tokens = int(row["round"]), str(row["request"]), int(row["tokens"])
-            self._breaks(f"round {n} gives {name} {tokens} tokens", round=n, request=name, value=tokens)
+            self._breaks(f"round {n} gives {name} {tokens:,} tokens", round=n, request=name, value=tokens)
         n, i = visits["round"].to_numpy(np.int64), visits["i"].to_numpy(np.int64)
         order = np.lexsort((i, n))
         twice = np.flatnonzero((np.diff(n[order]) == 0) & (np.diff(i[order]) == 0))

@@ -41,7 +41,7 @@ class Sums(Tally):
             row = (short if len(short) else first).iloc[0]
             name = trace.ids[int(row["i"])]
             self._breaks(
-                f"{name} resumed from {row['ready']} tokens and matched {row['matched']}",
+                f"{name} resumed from {row['ready']:,} tokens and matched {row['matched']:,}",
                 request=name,
                 round=int(row["round"]),
             )
