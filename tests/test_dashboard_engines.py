@@ -184,7 +184,8 @@ def test_the_librarys_traces_are_engines_at_the_cursor(page, traces):
                     assert states.get((label, name)) == word, f"round {n}, {label} in {name}"
         page.click(f"[data-engine='{opened[1].id}']")
         assert [engine["name"] for engine in shown(page, "engines.length === 1")["engines"]] == ["radix"]
-        page.wait_for_function("() => location.search.includes('view=engines')")
+        one = "() => /[?&]traces=[^.&]+(&|$)/.test(location.search)"
+        page.wait_for_function(one)  # the address follows a moment later
         page.reload()
         assert [engine["name"] for engine in shown(page)["engines"]] == ["radix"]
         page.click(".tab[data-view=replay]")

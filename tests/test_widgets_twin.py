@@ -141,3 +141,67 @@ def test_another_fork_has_no_twin_of_its_parents():
     os.waitpid(pid, 0)
     assert os.read(reader, 4) == b"none"
     os.close(reader), os.close(writer)
+
+
+class Odd(ValueError):
+    """Pickles, and can't be made again from what was pickled."""
+
+    def __init__(self, what, why):
+        super().__init__(what)
+
+
+def raise_odd(home):
+    if os.getpid() != home:
+        raise Odd("a", "b")
+    return "done here"
+
+
+def unsendable(home):
+    return (lambda: 1) if os.getpid() != home else "done here"
+
+
+@pytest.mark.parametrize("work", [raise_odd, unsendable])
+def test_what_cannot_be_sent_is_done_here_and_only_that(work):
+    calls = []
+    assert twin.both(lambda: calls.append(1) or 1, work, os.getpid()) == (1, "done here")
+    assert calls == [1]  # what was done here isn't done again
+
+
+def test_where_no_process_is_to_be_had_both_are_done_here(monkeypatch):
+    def no_more():
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", no_more)
+    assert twin.both(lambda: 1, who) == (1, (os.getpid(), ()))
+
+
+def test_an_earlier_answer_is_never_taken():
+    twin.prepare()
+    twin._twin.ask(who, "old")
+    assert twin._twin._pipe.poll(20)
+    twin._twin.ask(who, "new")
+    with pytest.raises(twin.TwinLost, match="earlier"):
+        twin._twin.answer()
+
+
+@pytest.mark.parametrize("handler", ["signal.SIG_IGN", "lambda *_: None"])
+def test_its_process_ends_even_where_it_ignores_to_be_told(handler):
+    code = f"import signal; signal.signal(signal.SIGTERM, {handler})\n"
+    code += "from radixflow.widgets import twin; twin.prepare()"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_kernel_with_a_twin_cleans_up_and_ends_at_once(tmp_path):
+    """A kernel waits at its end for every process of its group, and is killed where that takes long."""
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel()
+    client.execute_interactive(
+        "import tempfile; from radixflow.widgets import twin; twin.prepare()\n"
+        f"folder = tempfile.TemporaryDirectory(dir={str(tmp_path)!r})",
+        timeout=60,
+    )
+    assert len(list(tmp_path.iterdir())) == 1
+    client.stop_channels()
+    manager.shutdown_kernel()
+    assert not list(tmp_path.iterdir()), "the kernel was killed before it could clean up"

@@ -123,9 +123,10 @@ def _round_text(trace, view, selected, refused, stopped, unexamined, avoidable, 
         + (" It scheduled nothing although a request waited: it stalled." if view.stalled else "")
     ]
     if selected:
-        lines.append("Selected: " + ", ".join(f"{name} ({tokens:,})" for name, tokens in selected[:12]))
-        if len(selected) > 12:
-            lines[-1] += f" and {len(selected) - 12} others"
+        shown = selected if len(selected) <= 13 else selected[:12]  # never "1 others"
+        lines.append("Selected: " + ", ".join(f"{name} ({tokens:,})" for name, tokens in shown))
+        if len(selected) > len(shown):
+            lines[-1] += f" and {len(selected) - len(shown):,} others"
     for entry in refused:
         lines.append(f"- {entry['request']} ({entry['cause']}): {in_the_way(entry['cause'], entry)}")
     if view.preempted:
@@ -207,8 +208,8 @@ def _trace_text(trace, summary: Summary, totals, by_cause, longest, culprits) ->
     ]
     if summary.rounds:
         lines.append(
-            f"No order of the same work could take fewer than {bound.rounds}: {bound.by_tokens} for the "
-            f"tokens, {bound.by_rows} for the rows, {bound.depth} because rounds had to follow one another "
+            f"No order of the same work could take fewer than {bound.rounds:,}: {bound.by_tokens:,} for the "
+            f"tokens, {bound.by_rows:,} for the rows, {bound.depth:,} because rounds had to follow one another "
             f"({listed(bound.chain)})."
         )
     if summary.stalled_rounds:

@@ -76,7 +76,8 @@ def spans(ranges: Sequence[Sequence[int]], most: int = 4) -> str:
     ranges = list(ranges)
     parts = [str(a) if a == b else f"{a} to {b}" for a, b in ranges[:most]]
     if len(ranges) > most:
-        parts.append(f"{len(ranges) - most} more stretches")
+        more = len(ranges) - most
+        parts.append(f"{more:,} more stretch{'es' if more > 1 else ''}")
     single = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     text = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
     return f"{'round' if single else 'rounds'} {text}"

@@ -85,7 +85,7 @@ class Headline(NamedTuple):
 
 
 def headline(trace) -> Headline:
-    """What `Summary` says of these, defined there, without the rest of it: a fifth of the time."""
+    """What `Summary` says of these, defined there, without the rest of it, which takes longer."""
     rounds, size = trace.rounds, trace.config.max_num_seqs
     counted = rounds["tokens"].to_numpy() > 0
     visits, number = rounds["rows"].to_numpy()[counted], int(counted.sum())

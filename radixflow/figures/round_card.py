@@ -107,7 +107,7 @@ def _slots(selected: int, empty: list[tuple[str, int]], rows: int) -> Meter:
         for cause, count in counts.items()
     ]
     total = Words(((f"{rows:,} rows", True), (" = ", False), (" + ".join(said), False)), "sum")
-    return Meter(parts, f"{rows} rows: {', '.join(said)}", total, "round-sum")
+    return Meter(parts, f"{rows:,} rows: {', '.join(said)}", total, "round-sum")
 
 
 def _tokens(view: Any, ids: list, colours: Colours, budget: int) -> Meter:
@@ -118,7 +118,7 @@ def _tokens(view: Any, ids: list, colours: Colours, budget: int) -> Meter:
     ]
     parts.append(Part("rest", "", max(0, budget - used)))
     total = Words(((f"{used:,}", True), (f" of {budget:,} tokens", False)), "sum")
-    return Meter(parts, f"{used} of {budget} tokens", total)
+    return Meter(parts, f"{used:,} of {budget:,} tokens", total)
 
 
 def _selected(view: Any, ids: list, colours: Colours) -> list[Block]:

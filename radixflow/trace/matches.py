@@ -80,7 +80,7 @@ class Matcher:
         return int(rows[best]), int(reach[best]), others
 
     def _pieces(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """The rows in parts of so many boundaries at most; a part has one row at least."""
+        """The rows in parts of about so many boundaries; a part has one row at least."""
         if not len(rows):
             return
         finest = min(self._boundaries.unit.values(), default=1)
@@ -89,7 +89,7 @@ class Matcher:
 
     def _cached(self, rows: np.ndarray) -> tuple[np.ndarray, dict[int, np.ndarray]]:
         """h, and each group's match."""
-        limit = self._prompt[rows].astype(np.int64) - 1  # the last token is always computed
+        limit = np.maximum(self._prompt[rows].astype(np.int64) - 1, 0)  # the last token is always computed
         matched: dict[int, np.ndarray] = {}
         bound = limit
         common: np.ndarray | None = None

@@ -145,7 +145,7 @@ def _sparse(who: str, tokens: int, block: int, cold: Cold, first: str) -> str:
     text = (
         f"{facts['computed_by']} computed the {facts['matched']:,} tokens that {who} matched and passed "
         f"through a state at {_depths(facts['dropped'])}, but sparse retention (interval "
-        f"{facts['retention_interval']}) {kept}. {who} computed {counted(tokens, 'token')} again."
+        f"{_interval(facts['retention_interval'])}) {kept}. {who} computed {counted(tokens, 'token')} again."
     )
     if facts["dense_would_give"]:
         return f"{text} Dense retention would have let it resume at {facts['dense_would_give']:,}."
@@ -171,6 +171,10 @@ _MESSAGES = {
     "sparse_retention": _sparse,
     "checkpoint_in_unique_tokens": _checkpoint,
 }
+
+
+def _interval(tokens: int | None) -> str:
+    return f"{tokens:,}" if isinstance(tokens, int) else str(tokens)
 
 
 def _depths(depths: list[int]) -> str:
