@@ -100,6 +100,7 @@ def test_what_the_twin_does_not_finish_is_done_here(monkeypatch, work):
 
 def test_an_interrupt_of_the_notebook_leaves_the_twin_alone():
     twin.prepare()
+    os.kill(twin._twin._process.pid, signal.SIGINT)  # as early as can be
     twin._twin.ask(sleep, 0.5)
     os.kill(twin._twin._process.pid, signal.SIGINT)
     assert twin._twin.answer() == "slept"

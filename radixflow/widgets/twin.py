@@ -39,11 +39,16 @@ class Twin:
         self._pipe = ours
         self._asked = 0
         self._process = forking.Process(target=_serve, args=(theirs, ours), name="radixflow-twin", daemon=True)
-        with warnings.catch_warnings():
-            # Python 3.12 warns of locks that other threads hold; the twin takes none of a notebook's.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._process.start()
-        theirs.close()
+        # An interrupt meanwhile is for this process: the twin lets none in before it has said that it ignores them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with warnings.catch_warnings():
+                # Python 3.12 warns of locks that other threads hold; the twin takes none of a notebook's.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            theirs.close()
 
     def ask(self, work: Callable[..., Any], *arguments: Any) -> None:
         """Begin `work(*arguments)`: a function of a module, with arguments that can be pickled."""
@@ -79,9 +84,10 @@ class Twin:
 def _serve(pipe: Connection, others: Connection) -> None:
     """The twin's life: until the other end is closed, which the death of its process does too."""
     # A group of its own: at its end a kernel waits for all processes of its group, and an interrupt goes to all of it.
-    os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    os.setpgid(0, 0)
     others.close()
     while True:
         try:
