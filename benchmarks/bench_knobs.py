@@ -20,7 +20,7 @@ from pathlib import Path
 import nbformat
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from jupyter_server import JupyterServer  # noqa: E402
+from notebook_server import JupyterServer  # noqa: E402
 
 REACH = 300.0
 """Milliseconds to reach in classroom sizes."""

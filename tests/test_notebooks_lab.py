@@ -12,7 +12,7 @@ import time
 
 import pytest
 import wheels
-from jupyter_server import FRONT_ENDS, JupyterServer
+from notebook_server import FRONT_ENDS, JupyterServer
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from jupyter_client import BlockingKernelClient
 
+CONFIG = Path(__file__).with_name("notebook_server_config.py")
 TOKEN = "lesson"
 PATIENCE = 240_000
 """Milliseconds until a lesson's last cell has run: vLLM is loaded on the way, and the machine may be busy."""
@@ -48,6 +49,8 @@ class JupyterServer:
         news = folder / "settings" / "@jupyterlab" / "apputils-extension"
         news.mkdir()
         (news / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+        (folder / "config").mkdir()
+        shutil.copy(CONFIG, folder / "config" / "jupyter_server_config.py")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = probe.getsockname()[1]
