@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib import util
 from pathlib import Path
 
+from radixflow.consoles import out
 from radixflow.engines.run import Run, agreements, run_workload
-from radixflow.printing import Text, out, quiet_engine, show_agreement, show_comparison, working
+from radixflow.printing import Text, quiet_engine, show_agreement, show_comparison, working
 from radixflow.trace import Trace, open_trace
 
 POLICIES = ("radix", "radixflow")

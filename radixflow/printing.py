@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich import box
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -23,9 +24,10 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text as RichText
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+from radixflow.consoles import err, out
 
+LINE_SECONDS = 30.0
+"""Between two lines that say how far a long piece of work is, where there is no terminal for a bar."""
 BLOCKED, GOOD, QUIET = "magenta", "green", "dim"
 
 
@@ -65,6 +67,8 @@ def quiet_engine() -> Iterator[None]:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    if not err.is_terminal and "vllm" not in sys.modules and find_spec("vllm"):
+        note("loading vLLM")  # ten seconds and more, and no spinner to be seen
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -78,7 +82,10 @@ def quiet_engine() -> Iterator[None]:
 
 @contextmanager
 def working(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr, shown once the work has lasted a second."""
+    """Progress on stderr: a bar on a terminal, elsewhere (a log, a pipe) a line every `LINE_SECONDS`."""
+    if not err.is_terminal:
+        yield _in_lines(what)
+        return
     progress = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -87,11 +94,22 @@ def working(what: str) -> Iterator[Callable[[int, int], None]]:
         TimeElapsedColumn(),
         console=err,
         transient=True,
-        disable=not err.is_terminal,
     )
     with progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _in_lines(what: str) -> Callable[[int, int], None]:
+    last = time.monotonic()
+
+    def say(done: int, total: int) -> None:
+        nonlocal last
+        if (now := time.monotonic()) - last >= LINE_SECONDS:
+            last = now
+            note(f"{what}: {done:,} of {total:,}")
+
+    return say
 
 
 def opening(path: Path) -> Any:

@@ -261,3 +261,15 @@ def test_dash_says_that_a_port_is_taken_before_it_announces_a_page(command, figu
         code, out, err = command("dash", figure1[0], "--no-browser", "--port", port)
     assert code == 2 and "dashboard on" not in out
     assert str(port) in err and err.count("\n") == 1
+
+
+def test_without_a_terminal_long_work_says_now_and_then_how_far_it_is(monkeypatch, capfd):
+    from radixflow import printing
+
+    clock = iter([0.0, 29.0, 31.0, 45.0, 62.0])
+    monkeypatch.setattr(printing.time, "monotonic", lambda: next(clock))
+    with printing.working("reading a.rft.jsonl") as progress:
+        for done in (1_000, 2_000, 3_000, 4_000):
+            progress(done, 5_000)
+    said = capfd.readouterr().err.splitlines()
+    assert said == ["note: reading a.rft.jsonl: 2,000 of 5,000", "note: reading a.rft.jsonl: 4,000 of 5,000"]

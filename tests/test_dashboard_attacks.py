@@ -112,15 +112,24 @@ def test_a_link_to_runs_that_are_not_here_says_so_and_shows_others(browser, addr
 
 
 @pytest.mark.parametrize(
-    "query",
-    ["?round=999999999999999", "?round=-1&side=9", "?first=6&last=1", "?first=99&last=999", "?view=nothing&axis=x"],
+    ("query", "said"),
+    [
+        ("?round=999999999999999", "There is no round 999,999,999,999,999: the last one is 6."),
+        ("?round=-1&side=9", "round=-1 in this link: expected a whole number from 1."),
+        ("?round=1.5&side=x", "side=x in this link: expected a whole number from 0. round=1.5 in this link"),
+        ("?first=6&last=1", "first=6 in this link: expected at most last=1."),
+        ("?first=99&last=999", None),  # past the end: all that there is
+        ("?view=nothing&axis=x", "view=nothing in this link: expected replay, compare, engines or classroom. axis=x"),
+    ],
 )
-def test_a_link_that_makes_no_sense_shows_the_run(page, address, query):
+def test_a_link_that_makes_no_sense_shows_the_run_and_says_what_it_left_out(page, address, query, said):
     opened(page, address, query)
     page.wait_for_function("() => radixflow.describe().lanes.every((lane) => lane.num_rounds > 0)")
     round = page.evaluate("radixflow.state().round")
     assert 1 <= round <= 6
     at_round(page, round)
+    message = page.locator("#message")
+    assert message.inner_text().startswith(said) if said else message.is_hidden()
     page.goto("about:blank")
 
 

@@ -7,7 +7,7 @@ import { createLive } from "./live.mjs";
 import { show } from "./panels.mjs";
 import { createPanes } from "./panes.mjs";
 import { createPickers } from "./pickers.mjs";
-import { createState, initial, read } from "./state.mjs";
+import { createState, doubts, initial, read } from "./state.mjs";
 import { createTrajectories } from "./trajectories.mjs";
 import { createTransport } from "./transport.mjs";
 
@@ -98,7 +98,11 @@ async function start() {
   });
 
   function loaded(overviews) {
-    if (store.get().round > panes.longest()) store.set({ round: panes.longest() });
+    const [round, last] = [store.get().round, panes.longest()];
+    if (round > last) {
+      store.set({ round: last });
+      say(`There is no round ${round.toLocaleString("en-US")}: the last one is ${last.toLocaleString("en-US")}.`);
+    }
     transport.show();
     live.watch(overviews);
     facts();
@@ -245,6 +249,8 @@ async function start() {
   const { describe, place, longest, covers, treeRound } = panes;
   window.radixflow = { describe: () => ({ ...describe(), trajectories: trajectories.describe() }), place, rounds: longest, covers, treeRound, engines: engines.describe, state: () => ({ ...store.get() }) };
 
+  const left = doubts(location.search);
+  if (left.length) say(left.join(" "));
   showView();
   const runs = await pickers.refresh();
   settled = true;

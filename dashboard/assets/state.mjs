@@ -24,6 +24,10 @@ export const initial = () => ({
   evictions: null, // one a policy
 });
 
+const VIEWS = ["replay", "compare", "engines", "classroom"];
+const AXES = ["round", "time"];
+const NUMBERS = ["side", "round", "first", "last", "rows", "tokens", "block"];
+
 const whole = (text) => (/^\d{1,15}$/.test(text ?? "") ? Number(text) : null);
 const list = (text) => (text ? text.split(".").filter(Boolean) : null);
 
@@ -31,7 +35,7 @@ const list = (text) => (text ? text.split(".").filter(Boolean) : null);
 export function read(query) {
   const at = new URLSearchParams(query);
   const state = initial();
-  if (["replay", "compare", "engines", "classroom"].includes(at.get("view"))) state.view = at.get("view");
+  if (VIEWS.includes(at.get("view"))) state.view = at.get("view");
   state.traces = (list(at.get("traces")) ?? []).slice(0, 6);
   state.side = Math.min(Math.max(0, state.traces.length - 1), whole(at.get("side")) ?? 0);
   state.round = Math.max(1, whole(at.get("round")) ?? 1);
@@ -45,6 +49,22 @@ export function read(query) {
   state.policies = at.has("policy") ? at.getAll("policy").slice(0, 6) : null;
   state.evictions = at.has("eviction") ? at.getAll("eviction").slice(0, 6) : null;
   return state;
+}
+
+// What `read` left out of an address's query: a sentence each.
+export function doubts(query) {
+  const at = new URLSearchParams(query);
+  const said = [];
+  const doubt = (name, expected) => said.push(`${name}=${at.get(name).slice(0, 40)} in this link: expected ${expected}.`);
+  const oneOf = (name, known) => at.has(name) && !known.includes(at.get(name)) && doubt(name, `${known.slice(0, -1).join(", ")} or ${known.at(-1)}`);
+  oneOf("view", VIEWS);
+  oneOf("axis", AXES);
+  for (const name of NUMBERS) {
+    const least = name === "side" ? 0 : 1;
+    if (at.has(name) && (whole(at.get(name)) ?? -1) < least) doubt(name, `a whole number from ${least}`);
+  }
+  if (!said.length && whole(at.get("first")) > whole(at.get("last"))) doubt("first", `at most last=${at.get("last")}`);
+  return said;
 }
 
 // The query that `read` turns back into this state.

@@ -106,7 +106,7 @@ def _budget(trace, entry: dict) -> str | None:
 
 def _rows(trace, i: int, entry: dict, causes: list[dict]) -> str | None:
     below = entry.get("held_by_lower_priority")
-    text = f"A row budget (`max_num_seqs`) above {trace.config.max_num_seqs}."
+    text = f"A row budget (`max_num_seqs`) above {trace.config.max_num_seqs:,}."
     if below:
         return f"{text} Priority alone does not: vLLM takes no row back from {listed(below)}, only memory."
     return text

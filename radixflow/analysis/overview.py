@@ -118,7 +118,7 @@ def _round_text(trace, view, selected, refused, stopped, unexamined, avoidable, 
     config = trace.config
     used = sum(tokens for _, tokens in selected)
     lines = [
-        f"Round {view.n} filled {len(selected)} of {config.max_num_seqs} rows and spent {used:,} of "
+        f"Round {view.n} filled {len(selected):,} of {config.max_num_seqs:,} rows and spent {used:,} of "
         f"{config.max_num_batched_tokens:,} tokens."
         + (" It scheduled nothing although a request waited: it stalled." if view.stalled else "")
     ]
@@ -218,7 +218,7 @@ def _trace_text(trace, summary: Summary, totals, by_cause, longest, culprits) ->
         )
     if rows is not None:
         lines.append(
-            f"A round filled {rows:.2f} of {s} rows on average; {counted(summary.empty_slots, 'slot')} "
+            f"A round filled {rows:,.2f} of {s:,} rows on average; {counted(summary.empty_slots, 'slot')} "
             "stayed empty."
         )
         lost = {cause: n for cause, n in totals.items() if n and cause != "row_visits"}

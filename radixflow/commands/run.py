@@ -161,6 +161,6 @@ def _stall(trace: Any) -> str:
     if view.stop is None or view.stop.i is None:
         return f"the run stalled in round {view.n}: nothing can be scheduled any more"
     facts = next((entry for entry in view.other if entry.i == view.stop.i), None)
-    why = f" ({facts.needed} blocks needed, {facts.total} in all)" if facts and facts.needed else ""
+    why = f" ({facts.needed:,} blocks needed, {facts.total:,} in all)" if facts and facts.needed else ""
     culprit = trace.ids[view.stop.i]
     return f"the run stalled in round {view.n}: request {culprit} is refused: {view.stop.cause}{why}"

@@ -9,19 +9,14 @@ from typing import Any
 
 import pandas as pd
 from rich import box
-from rich.console import Console
 from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from radixflow.consoles import err, out
 from radixflow.paper.experiment import Progress
-
-out = Console(highlight=False)
-if not out.is_terminal:
-    out.width = 150  # a file or a pipe has no width of its own, and the tables are wide
-err = Console(stderr=True, highlight=False)
 
 
 @contextmanager

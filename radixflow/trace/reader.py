@@ -91,7 +91,8 @@ class Trace:
 
     def __repr__(self) -> str:
         state = self.end.reason if self.complete else "no end yet"
-        size = f"{len(self.ids)} requests, {self.num_rounds} rounds"
+        requests, rounds = len(self.ids), self.num_rounds
+        size = f"{requests:,} request{'s' * (requests != 1)}, {rounds:,} round{'s' * (rounds != 1)}"
         return f"<Trace {self.path.name}: {self.header.policy}, {size}, {state}>"
 
     # What the run was

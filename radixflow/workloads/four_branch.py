@@ -77,7 +77,7 @@ def four_branch(
         requests += branches(group, contents, next(when), branch_spacing, cold=order == "cold")
     return Workload(
         name="four-branch",
-        note=f"{documents} documents, {questions} questions each, four branches a question, {order} order",
+        note=f"{documents:,} documents, {questions:,} questions each, four branches a question, {order} order",
         engine=engine or BUDGETS,
         layout=LAYOUT,
         requests=requests,

@@ -70,7 +70,7 @@ def _rows_held(evidence: Evidence) -> Iterator[Finding]:
         stretches, holders = joined(where), list(who)
         message = (
             f"{trace.ids[i]} (priority {priority[i]}) waited in {spans(stretches)} for a row: all "
-            f"{trace.config.max_num_seqs} were taken, some by {listed(holders)} of lower priority. vLLM "
+            f"{trace.config.max_num_seqs:,} were taken, some by {listed(holders)} of lower priority. vLLM "
             "takes memory from a running request of lower priority, but never its row."
         )
         lowest = max(int(priority[trace.index_of(name)]) for name in holders)

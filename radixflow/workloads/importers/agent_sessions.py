@@ -63,7 +63,7 @@ def import_agent_sessions(
     block = min(sizes, default=64)
     return Workload(
         name=path.name.removesuffix(".jsonl"),
-        note=f"{len(requests)} turns of {sessions} agent sessions" + ("" if pauses else ", one upon another"),
+        note=f"{len(requests):,} turns of {sessions:,} agent sessions" + ("" if pauses else ", one upon another"),
         source="agent session trace",
         engine=EngineOptions(max_num_seqs=64, max_num_batched_tokens=8192),
         layout=EngineOptions(block_size=block, num_blocks=1 + 1_300_000 // block, state_groups=0),

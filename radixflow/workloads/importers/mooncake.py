@@ -43,7 +43,7 @@ def import_mooncake(
     faster = f", {speed:g} times as fast" if speed != 1 else ""
     return Workload(
         name=path.name.removesuffix(".jsonl"),
-        note=f"{len(requests)} requests of a Mooncake trace{faster}",
+        note=f"{len(requests):,} request{'s' * (len(requests) != 1)} of a Mooncake trace{faster}",
         source="Mooncake trace",
         engine=EngineOptions(max_num_seqs=64, max_num_batched_tokens=8192),
         layout=EngineOptions(block_size=BLOCK, num_blocks=2670, state_groups=3),

@@ -43,7 +43,7 @@ def import_plain(
     left_out = f"; keys left out: {', '.join(sorted(unused))}" if unused else ""
     return Workload(
         name=path.name.removesuffix(".jsonl"),
-        note=f"{len(requests)} prompts, read by {tokenizer.name}{left_out}",
+        note=f"{len(requests):,} prompt{'s' * (len(requests) != 1)}, read by {tokenizer.name}{left_out}",
         source="plain JSON Lines",
         requests=requests,
         tokenizer=tokenizer,

@@ -69,7 +69,7 @@ def import_quality(
     total = sum(map(len, asked))
     return Workload(
         name=path.name.removesuffix(".jsonl"),
-        note=f"{len(names)} articles, {total} questions, {order} order, read by {tokenizer.name}",
+        note=f"{len(names):,} articles, {total:,} questions, {order} order, read by {tokenizer.name}",
         source="QuALITY-style file",
         engine=BUDGETS,
         layout=LAYOUT,
