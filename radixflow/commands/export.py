@@ -39,7 +39,8 @@ def export(
     """For other tools and for papers: Perfetto, Parquet, CSV, LaTeX tables, figures."""
 
     from radixflow import export as exports
-    from radixflow.printing import emit, opening, show_text, working
+    from radixflow.figures.glyphs import lacking, letters_without_glyph
+    from radixflow.printing import emit, note, opening, show_text, working
 
     kinds = {
         "chrome": exports.to_chrome,
@@ -61,8 +62,10 @@ def export(
     if to in ("latex", "figures"):
         more["command"] = typed_command()
     opened = [opening(path) for path in traces]
-    with working(f"writing {output.name}") as progress:
+    with working(f"writing {output.name}") as progress, letters_without_glyph() as lacked:
         path = kinds[to](opened, output, progress=progress, **more)
+    if lacked:
+        note(lacking(lacked))
     if json:
         emit({"to": to, "path": str(path), "traces": [trace.id for trace in opened]})
     else:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from radixflow.figures import glyphs
+
 if TYPE_CHECKING:
     import matplotlib.figure
 
@@ -92,12 +94,13 @@ class Figure:
             "pdf": {"CreationDate": None, "Creator": "radixflow", "Subject": origin},
             "png": {"Software": "radixflow", "Description": origin},
         }
-        with styled(style):
+        with styled(style), glyphs.one_warning():
             high = self.height(inches)
             figure = Canvas(figsize=(inches, high), facecolor=THEMES[theme]["panel"])
             FigureCanvasAgg(figure)
             self.draw(figure, theme)
             below = _source_line(figure, origin, theme, inches, high) if source_line else 0.0
+            glyphs.clean(figure)
             out = io.BytesIO()
             whole = Bbox([[0, -below], [inches, high]])
             figure.savefig(out, format=format, dpi=220, metadata=metadata[format], bbox_inches=whole)
@@ -140,6 +143,7 @@ def styled(style: str | os.PathLike[str] | None = None) -> Iterator[None]:
         matplotlib.style.use(STYLE)
         if style is not None:
             _use(Path(style))
+        matplotlib.rcParams["font.family"] = [*matplotlib.rcParams["font.family"], *glyphs.fallbacks()]
         yield
 
 

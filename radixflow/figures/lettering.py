@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from radixflow.figures.glyphs import printable
+
 HANDLE = 0.30
 """Inches that a legend's patch and the room around an entry take."""
 
@@ -23,7 +25,7 @@ def _width(text: str, bold: bool, size: float, family: tuple[str, ...]) -> float
     from matplotlib.textpath import text_to_path
 
     font = FontProperties(family=list(family), size=size, weight="bold" if bold else "normal")
-    return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] / 72
+    return text_to_path.get_text_width_height_descent(printable(text), font, ismath=False)[0] / 72
 
 
 def line_height() -> float:
