@@ -192,7 +192,7 @@ def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
         table = table.iloc[numbers]
     columns: list[dict[str, Any]] = [{"field": "request", "headerName": "Request", "width": 160, "filter": True}]
     # Fixed widths: with flexible ones the grid now and then keeps its rows hidden.
-    width = max(142, 1180 // (len(found.labels) * (5 if clocked else 3)))
+    width = max(154, 1180 // (len(found.labels) * (5 if clocked else 3)))
     number = {"type": "numericColumn", "width": width}
     data = pd.DataFrame({"n": numbers, "request": table.index.astype(str)})
     for k, label in enumerate(found.labels):

@@ -55,7 +55,7 @@ PICTURES = (
     Picture("compare", "figure1", "view=compare", whole=True),
     Picture("compare-six", "figure1", "view=compare", runs=6),
     Picture("compare-dark", "bursty", "view=compare", theme="dark", size=(1920, 1080), whole=True),
-    Picture("long-run", "bursty", "round=40"),
+    Picture("long-run", "bursty", "round=10"),
     Picture("narrow", "figure1", size=(420, 900)),
     Picture("classroom", "figure1", "view=classroom"),
     Picture("trajectories", "agents", "round=700", card="trajectories"),

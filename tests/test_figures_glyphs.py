@@ -9,7 +9,7 @@ import pytest
 
 from radixflow.figures import glyphs
 from radixflow.figures.figure import Figure, styled
-from radixflow.figures.lettering import fit, width_of
+from radixflow.figures.lettering import fit, fit_id, width_of
 
 ODD = "\x07a\x1b[31m 👋"
 
@@ -68,3 +68,18 @@ def test_other_warnings_and_other_words_of_matplotlibs_log_get_through(caplog):
         log.warning("findfont: Font family 'X' not found.")
     log.warning("findfont: Failed to find font weight bold for Y, now using 500.")
     assert [record.getMessage().split(": ")[1][:11] for record in caplog.records] == ["Font family", "Failed to f"]
+
+
+def test_an_id_that_is_too_wide_keeps_both_ends_and_what_fits_is_whole(installed):
+    installed()
+    ids = [f"d{k}.q0.b{k}" for k in range(4)]
+    with styled():
+        for wide in (0.1, 0.2, 0.3, 0.35):
+            cut = [fit_id(id, wide, bold=True) for id in ids]
+            assert all(width_of(text, bold=True) <= wide for text in cut)
+            assert len(set(cut)) == len(ids) or wide == 0.1
+        head, tail = fit_id("chatcmpl-3f1c9ae2", 0.6).split("…")
+        assert "chatcmpl-3f1c9ae2".startswith(head) and "chatcmpl-3f1c9ae2".endswith(tail)
+        assert 0 < len(head) <= len(tail)
+        assert fit_id("A1", 0.6) == "A1" and fit_id("A1", 0.0) == ""
+        assert fit_id("x" * 10_000, 0.5).count("…") == 1

@@ -46,15 +46,16 @@ def fit(text: str, inches: float, bold: bool = False) -> str:
     return text + "…" if text else ""
 
 
-def fit_end(text: str, inches: float, bold: bool = False) -> str:
-    """The same for ids, which differ in their last letters: cut at the front."""
-    kept = text[-_most(inches) :]
-    if len(kept) == len(text) and width_of(text, bold) <= inches:
-        return text
-    text = kept
-    while text and width_of("…" + text, bold) > inches:
-        text = text[1:]
-    return "…" + text if text else ""
+def fit_id(id: str, inches: float, bold: bool = False) -> str:
+    """The same for ids: cut in the middle, since they are told apart by either end."""
+    letters = _most(inches)
+    if len(id) <= letters and width_of(id, bold) <= inches:
+        return id
+    for kept in range(min(letters, len(id) - 1), 0, -1):
+        head = kept // 2
+        if width_of(text := f"{id[:head]}…{id[head - kept :]}", bold) <= inches:
+            return text
+    return ""
 
 
 def _most(inches: float) -> int:

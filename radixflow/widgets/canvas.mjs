@@ -194,6 +194,18 @@ function fitted(ctx, text, room) {
   return keep > 1 ? text.slice(0, keep) + "…" : "";
 }
 
+// The same for ids: cut in the middle, since they are told apart by either end.
+function fittedId(ctx, id, room) {
+  const whole = textWidth(ctx, id);
+  if (whole <= room) return id;
+  for (let keep = Math.min(id.length - 1, Math.ceil((id.length * room) / whole) + 2); keep > 0; keep--) {
+    const head = Math.floor(keep / 2);
+    const text = id.slice(0, head) + "…" + id.slice(head - keep);
+    if (textWidth(ctx, text) <= room) return keep > 1 ? text : "";
+  }
+  return "";
+}
+
 function box(ctx, x, y, w, h, r) {
   ctx.beginPath();
   if (r > 0 && w > 2 * r && h > 2 * r) ctx.roundRect(x, y, w, h, r);
@@ -756,7 +768,7 @@ export function createTimeline(element, options = {}) {
         const id = item.request >= 0 ? w.requests[item.request].id : "";
         if (!id) continue;
         ctx.font = `${item.name === "visit" ? 600 : 500} ${size}px ${FONT}`;
-        const text = fitted(ctx, id, width - 12);
+        const text = fittedId(ctx, id, width - 12);
         if (!text) continue;
         const middle = item.y + item.height / 2;
         if (item.name === "visit") {
@@ -850,7 +862,7 @@ export function createTimeline(element, options = {}) {
         const id = item.request >= 0 ? w.requests[item.request].id : "";
         const long = item.producer >= 0 ? `${id} ← ${w.requests[item.producer].id}` : id || CAUSE_TEXT[item.cause] || item.cause;
         const room = x + width - left - (k < items.length - 1 ? 26 : 0);
-        const text = [long, id].find((t) => t && textWidth(ctx, t) + 24 <= room) || (k === 0 ? fitted(ctx, id || long, room - 24) : "");
+        const text = [long, id].find((t) => t && textWidth(ctx, t) + 24 <= room) || (k === 0 ? (id ? fittedId(ctx, id, room - 24) : fitted(ctx, long, room - 24)) : "");
         if (!text) {
           ctx.fillStyle = paint.text_soft;
           ctx.fillText(`+${items.length - k}`, left + 2, y + 0.5);
@@ -1802,7 +1814,7 @@ export function createTree(element, options = {}) {
 
   function flagBox(ctx, flag) {
     ctx.font = `600 ${MIN_TEXT}px ${FONT}`;
-    const text = fitted(ctx, flag.request.id, flag.request.at > 0 ? 90 : QUEUE - 20);
+    const text = fittedId(ctx, flag.request.id, flag.request.at > 0 ? 90 : QUEUE - 20);
     const w = textWidth(ctx, text) + 12;
     return { text, w, h: 17, x: clamp(flag.x - w - (flag.request.at > 0 ? inset(flag.request) : 6), 4, self.width - w - 12), y: flag.y - 8.5 };
   }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from radixflow.figures.cards import Block, Card, Causes, Chip, Chips, Facts, Meter, Part, Refusal, Section, Words
-from radixflow.figures.lettering import fit, fit_end, line_height, width_of
+from radixflow.figures.lettering import fit, fit_id, line_height, width_of
 from radixflow.figures.palette import CELL_TEXT, SLOTS, THEMES
 from radixflow.figures.printed.timeline import HATCHES
 
@@ -119,7 +119,7 @@ def _title(page: Column, card: Card) -> None:
         x = 0.15
     note = width_of(card.note) + 0.12 if card.note else 0.0
     policy = width_of(card.policy)
-    name = fit_end(one_line(card.title[-MAX_ID:]), max(0.5, page.width - x - policy - note - 0.12), bold=True)
+    name = fit_id(one_line(card.title[-MAX_ID:]), max(0.5, page.width - x - policy - note - 0.12), bold=True)
     page.text(x, name, bold=True)
     after = x + width_of(name, bold=True) + 0.08
     page.text(after, fit(card.policy, max(0.3, page.width - after - note)), "text_soft")
@@ -205,7 +205,7 @@ def wrapped(block: Words, width: float) -> list[list[tuple[str, bool]]]:
         for k, word in enumerate(one_line(piece, ends=True).split(" ")):
             if k:
                 used += _append(lines[-1], " ", bold)
-            word = fit_end(word[-MAX_ID:], width, bold)
+            word = fit_id(word[-MAX_ID:], width, bold)
             wide = width_of(word, bold)
             if used + wide > width and lines[-1]:
                 lines.append([])
@@ -320,7 +320,7 @@ def _chip(column: Column, x: float, chip: Chip, most: float) -> float:
     if chip.taken:
         column.box(x, wide, 0.02, CELL_TEXT, below=high - 0.02)
     note = width_of(chip.note) + 0.06 if chip.note else 0.0
-    name = fit_end(one_line(chip.request[-MAX_ID:]), wide - (left - x) - note - 0.03, bold=True)
+    name = fit_id(one_line(chip.request[-MAX_ID:]), wide - (left - x) - note - 0.03, bold=True)
     middle = column.inner(0)
     middle.y += (high - line_height()) / 2
     middle.text(left, name, CELL_TEXT, bold=True)

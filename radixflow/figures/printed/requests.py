@@ -14,7 +14,7 @@ from radixflow.analysis.run_labels import run_labels
 from radixflow.analysis.waits import Ledger
 from radixflow.figures.cards import CAUSE_WORDS, colour_of
 from radixflow.figures.figure import Figure
-from radixflow.figures.lettering import fit, fit_end, line_height, width_of
+from radixflow.figures.lettering import fit, fit_id, line_height, width_of
 from radixflow.figures.palette import THEMES, Colours
 from radixflow.figures.printed.card import MAX_ID, one_line
 from radixflow.figures.printed.comparison import MAX_RUNS, cause_look
@@ -218,7 +218,7 @@ class _Table:
             y = y_of(line)
             dot = Rectangle((0.05 / wide, y - 0.035 / high), 0.07 / wide, 0.07 / high, fc=colour_of(name, self.colours))
             figure.add_artist(dot)
-            write(0.17, line, fit_end(id, names - 0.12))
+            write(0.17, line, fit_id(id, names - 0.12))
 
         def sign(x: float, y: float, cause: str) -> None:
             place = (x / wide, y - 0.045 / high)

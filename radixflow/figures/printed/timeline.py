@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from radixflow.figures.lettering import fit, line_height, width_of
+from radixflow.figures.lettering import fit_id, line_height, width_of
 from radixflow.figures.palette import (
     CELL_TEXT,
     SLOTS,
@@ -161,7 +161,7 @@ def _cells(rows_axes: Axes, tokens_axes: Axes, window: dict[str, Any], theme: st
                 rows_axes.text(
                     start - 0.46,
                     row + 0.5,
-                    fit(who["id"], inches * span - 0.06, bold=True),
+                    fit_id(who["id"], inches * span - 0.06, bold=True),
                     color=text_colour,
                     va="center",
                     ha="left",
@@ -190,7 +190,7 @@ def _cells(rows_axes: Axes, tokens_axes: Axes, window: dict[str, Any], theme: st
                 rows_axes.text(
                     n - 0.44,
                     row + 0.5,
-                    fit(who["id"], inches - 0.07),
+                    fit_id(who["id"], inches - 0.07),
                     color=colours["text"],
                     va="center",
                     ha="left",

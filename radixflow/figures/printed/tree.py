@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from radixflow.figures.icicle import EVICTED, PUBLISHED
-from radixflow.figures.lettering import fit_end, legend, legend_lines, line_height, width_of
+from radixflow.figures.lettering import fit_id, legend, legend_lines, line_height, width_of
 from radixflow.figures.palette import CELL_TEXT, SLOTS, THEMES, fill, luminance, mix, strong
 from radixflow.figures.printed.timeline import HATCHES
 
@@ -143,7 +143,7 @@ def _flag(axes: Axes, request: dict[str, Any], layout: dict[str, Any], theme: st
             )
         )
         axes.plot([request["ready"]] * 2, [y - 0.3, y + 0.3], color=ink, lw=1.2, zorder=2)
-    name = fit_end(request["id"], (at - axes.get_xlim()[0]) * inch - 0.1, bold=running)
+    name = fit_id(request["id"], (at - axes.get_xlim()[0]) * inch - 0.1, bold=running)
     axes.text(
         at,
         y,
