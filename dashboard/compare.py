@@ -11,9 +11,8 @@ from dash import dcc, html
 
 from radixflow.analysis.compare import Comparison, compare
 from radixflow.analysis.diverge import Divergence
-from radixflow.analysis.prose import counted, listed, seconds
+from radixflow.analysis.metric_rows import METRICS, metric_rows
 from radixflow.figures import charts
-from radixflow.figures.metric_rows import METRICS, metric_rows
 
 from .api import MAX_TRACES
 from .library import Library
@@ -115,14 +114,7 @@ def _parting(label: str, part: Divergence | None, first: str) -> html.P:
     words.append(
         html.Button(f"round {part.round:,}", type="button", className="link", **{"data-round": str(part.round)})
     )
-    gained, lost = part.only_second, part.only_first
-    if gained:
-        words.append(f": {label} also selected {listed(gained)}")
-        words.append(f", not {listed(lost)}." if lost else ".")
-    elif lost:
-        words.append(f": only {first} selected {listed(lost)}.")
-    else:
-        words.append(": the same requests, with other tokens or in another order.")
+    words.append(f": {part.said(label, first)}")
     return html.P(words, className="parting")
 
 
@@ -132,7 +124,7 @@ def _table(found: Comparison, names: tuple[str, ...]) -> html.Div:
         *(html.Th(label, scope="col") for label in found.labels),
     ]
     rows = []
-    for words, cells in metric_rows(found, names):
+    for words, cells in metric_rows([one.flat() for one in found.summaries], names):
         shown = [
             html.Td([text, " ", html.Span(change, className="change")] if change else text) for text, change in cells
         ]
@@ -144,18 +136,8 @@ def _table(found: Comparison, names: tuple[str, ...]) -> html.Div:
 
 
 def _identity(found: Comparison) -> list[Any]:
-    lines = []
-    for label, cost in zip(found.labels[1:], found.costs, strict=True):
-        if cost is None:
-            continue
-        mine, base = cost.second, cost.first
-        gone = counted(abs(base.rounds - mine.rounds), "round")
-        fewer = "fewer" if mine.rounds <= base.rounds else "more"
-        saved, by_rounds = seconds(cost.saved_ns / 1e9), seconds(float(cost.fewer_rounds_ns) / 1e9)
-        dearer = seconds(float(cost.dearer_rounds_ns) / 1e9)
-        words = f"{label}: {saved} saved = {by_rounds} for {gone} {fewer}, less {dearer} for dearer rounds."
-        lines.append(html.P(words, className="soft"))
-    return lines
+    told = zip(found.labels[1:], found.costs, strict=True)
+    return [html.P(f"{label}: {cost.text}", className="soft") for label, cost in told if cost is not None]
 
 
 def _chart(title: str, figure: Any, notes: list[Any] | None = None, tall: bool = False) -> html.Div:

@@ -142,3 +142,24 @@ def test_an_explanation_reads_as_words_in_print_and_in_a_notebook(run):
     assert pretty(told) == told.text
     for other in (explain_round(run[0], 1), explain_trace(run[0])):
         assert str(other) == other.text and other._repr_html_().startswith("<p><strong>")
+
+
+def test_a_summary_and_a_comparison_read_as_a_table_at_a_prompt_and_in_a_notebook(tmp_path):
+    a, b = (written(tmp_path / f"{k}.rft.jsonl", figure1(policy)) for k, policy in enumerate(POLICIES))
+    one, both = summarize(a), compare(a, b)
+    lines = repr(one).splitlines()
+    assert lines[0].endswith("under radix") and ["Scheduled", "tokens", "12,970"] in [line.split() for line in lines]
+    lines = [line.split() for line in repr(both).splitlines()]
+    assert lines[0] == ["radixflow+noadmit", "against", "radix"]
+    assert ["Rounds", "6", "4", "(×", "0.67)"] in lines and ["Avoidable", "slots", "7", "0"] in lines
+    assert repr(both).endswith(
+        "radixflow+noadmit and radix part in round 1: radixflow+noadmit also selected D1, P2 and D2.\n"
+        "radixflow+noadmit: 1.8 ms saved = 1.8 ms for 2 rounds fewer, less 0 s for dearer rounds."
+    )
+    assert repr(both.costs[0]) == "1.8 ms saved = 1.8 ms for 2 rounds fewer, less 0 s for dearer rounds."
+    assert "<td>4 (× 0.67)</td>" in both._repr_html_() and "<p>radixflow+noadmit and radix part" in both._repr_html_()
+    assert both.table("empty_slots", "rounds").index.tolist() == ["Empty slots", "Rounds"]
+    with pytest.raises(ValueError, match="metric 'round': unknown, expected one of rounds, "):
+        both.table("round")
+    hostile = replace(one, workload="<script>")
+    assert "&lt;script&gt;" in hostile._repr_html_() and "<script>" not in hostile._repr_html_()

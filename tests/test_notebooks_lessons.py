@@ -47,18 +47,18 @@ PICTURES = {"01": 4, "02": 2, "03": 4, "04": 3, "05": 4, "06": 3, "07": 2, "08":
 """How many pictures a lesson must show at least."""
 
 SAID = {
-    "01": ["A1 (1,644 prompt tokens) waited 1 round", "- `head_of_line` (warning): In", "scheduled_tokens"],
+    "01": ["A1 (1,644 prompt tokens) waited 1 round", "- `head_of_line` (warning): In", "Scheduled tokens"],
     "02": ["state 2,146,304 bytes", "528 tokens a block", "skips 1,056 of its 1,460 tokens"],
     "03": ["640", "1024", "round 3: runs ['A', 'B'], waits ['C']"],
     "04": [
         "prefix-stop: 6 rounds, the same as vLLM's: True",
         "state-ready: 4 rounds, the same as vLLM's: True",
-        "'contains_native': 0, 'no_avoidable_bubble_without_other': 0, 'monotonicity': 0, 'native_order': 0",
+        "contains_native                              0            0",
         "more in 4 (seeds [139, 170, 201, 207])",
     ],
     "04.zh": [
         "prefix-stop：6 轮，与 vLLM 完全一致：True",
-        "'contains_native': 0, 'no_avoidable_bubble_without_other': 0, 'monotonicity': 0, 'native_order': 0",
+        "contains_native                         0     0",
         "变多 4 个（种子 [139, 170, 201, 207]）",
     ],
     "05": ["radix+flex", "tokens", "work"],

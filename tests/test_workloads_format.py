@@ -379,3 +379,12 @@ def test_whatever_is_valid_is_read_back_as_it_was_written(tmp_path_factory, part
     path = tmp_path_factory.mktemp("w") / "w.jsonl"
     save_workload(workload, path)
     assert load_workload(path) == workload
+
+
+def test_a_workload_is_one_line_at_a_prompt_and_a_request_says_only_what_it_was_given():
+    ask = WorkloadRequest(id="A", prompt=[("doc", 64)])
+    workload = Workload(name="w", note="a note", requests=[ask] * 1_200, engine=EngineOptions(max_num_seqs=4))
+    assert repr(workload) == "<Workload w, 1,200 requests: a note>"
+    assert repr(Workload(name="w", requests=[ask])) == "<Workload w, 1 request>"
+    assert repr(ask) == "WorkloadRequest(id='A', prompt=[('doc', 64)])"
+    assert repr(workload.engine) == "EngineOptions(max_num_seqs=4)"

@@ -11,13 +11,13 @@ import pandas as pd
 from radixflow.analysis.causes import SLOT_CAUSES, WAIT_CAUSES
 from radixflow.analysis.cost import NS, CostIdentity, CostRefused, cost_identity
 from radixflow.analysis.diverge import Divergence, diverge
-from radixflow.analysis.prose import counted
+from radixflow.analysis.metric_rows import METRICS, metric_table
+from radixflow.analysis.prose import Tabled, counted
 from radixflow.analysis.run_labels import run_labels
 from radixflow.analysis.slots import slots
 from radixflow.analysis.summary import Summary, summarize
 from radixflow.analysis.waits import Ledger, waits_by_cause
 
-_DESCRIBING = ("trace", "policy", "engine", "model", "workload")
 _CONFIG = (
     "max_num_seqs",
     "max_num_batched_tokens",
@@ -30,8 +30,8 @@ _CONFIG = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Tabled):
     """Traces compared with the first of them. Columns are named by `labels`."""
 
     labels: list[str]
@@ -57,6 +57,29 @@ class Comparison:
     `cause` (of the longest part of the wait), under a column index `(label, field)`."""
     warnings: list[str] = field(default_factory=list)
     """What makes the comparison unfair: other requests, another configuration, a trace that was cut."""
+
+    def table(self, *names: str) -> pd.DataFrame:
+        """Metrics as people read them: text, with how each stands to the first run's in brackets.
+
+        names: rows by their names in `metrics`; by default all that any run has.
+        """
+        for name in names:
+            if name not in METRICS:
+                raise ValueError(f"metric {name!r}: unknown, expected one of {', '.join(METRICS)}")
+        return metric_table([one.flat() for one in self.summaries], self.labels, names or tuple(METRICS))
+
+    def _told(self) -> tuple[str, pd.DataFrame, list[str]]:
+        first = self.labels[0]
+        said = [f"Note: {warning}." for warning in self.warnings]
+        for label, part, cost, why in zip(
+            self.labels[1:], self.divergences, self.costs, self.refusals, strict=True
+        ):
+            if part is None:
+                said.append(f"{label} decided as {first} did in every round.")
+            else:
+                said.append(f"{label} and {first} part in round {part.round:,}: {part.said(label, first)}")
+            said.append(f"{label}: {cost.text}" if cost else f"{label}: no cost identity: {why}.")
+        return f"{', '.join(self.labels[1:])} against {first}", self.table(), said
 
     def to_dict(self) -> dict:
         """What `compare --json` prints."""
@@ -153,7 +176,7 @@ def _workload(trace) -> dict[str, tuple]:
 
 
 def _metrics(summaries: list[Summary], labels: list[str]) -> pd.DataFrame:
-    flat = [_flat(summary) for summary in summaries]
+    flat = [summary.flat() for summary in summaries]
     table = pd.DataFrame(dict(zip(labels, flat, strict=True)), dtype=object)
     for label, own in zip(labels[1:], flat[1:], strict=True):
         pairs = {k: (flat[0].get(k), own.get(k)) for k in table.index}
@@ -164,20 +187,6 @@ def _metrics(summaries: list[Summary], labels: list[str]) -> pd.DataFrame:
             {k: b / a for k, (a, b) in pairs.items() if a and b is not None}, dtype=float
         )
     return table.rename_axis("metric")
-
-
-def _flat(summary: Summary) -> dict[str, float | None]:
-    """The summary's numbers; distributions as `latency_mean`, `latency_p50`, ..."""
-    flat: dict[str, float | None] = {}
-    for key, value in summary.to_dict().items():
-        if key in _DESCRIBING:
-            continue
-        if key in ("latency", "first_selected_wait"):
-            for part in ("mean", "p50", "p95", "p99"):
-                flat[f"{key}_{part}"] = value[part] if value else None
-        else:
-            flat[key] = value
-    return flat
 
 
 def _columns(labels: list[str], tables: list[pd.DataFrame], name: str) -> pd.DataFrame:

@@ -7,6 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from radixflow.analysis.prose import Told, counted, seconds
+
 NS = 10**9
 
 
@@ -35,8 +37,8 @@ class HostCost:
         return Fraction(self.total_ns, self.rounds) if self.rounds else Fraction(0)
 
 
-@dataclass(frozen=True, slots=True)
-class CostIdentity:
+@dataclass(frozen=True, slots=True, repr=False)
+class CostIdentity(Told):
     """T_host,0 - T_host,1 = (K0 - K1) * c0 - K1 * (c1 - c0), in exact rationals (nanoseconds)."""
 
     first: HostCost
@@ -61,6 +63,16 @@ class CostIdentity:
     def holds(self) -> bool:
         """Whether the two sides are equal. Exact arithmetic: False means a fault, not rounding."""
         return self.saved_ns == self.fewer_rounds_ns - self.dearer_rounds_ns
+
+    @property
+    def text(self) -> str:
+        """`20 ms saved = 106 ms for 2 rounds fewer, less 86.5 ms for dearer rounds.`"""
+        gone = self.first.rounds - self.second.rounds
+        saved, by_rounds, dearer = (
+            seconds(float(ns) / NS) for ns in (self.saved_ns, self.fewer_rounds_ns, self.dearer_rounds_ns)
+        )
+        number = f"{counted(abs(gone), 'round')} {'fewer' if gone >= 0 else 'more'}"
+        return f"{saved} saved = {by_rounds} for {number}, less {dearer} for dearer rounds."
 
     def to_dict(self) -> dict:
         """Seconds, and the exact counts that they come from."""

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from radixflow.analysis.prose import listed
+
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
@@ -21,6 +23,15 @@ class Divergence:
     stopped: tuple[tuple[str | None, str | None], tuple[str | None, str | None]]
     """For each run: what ended its scan, `(request, cause)`; `(None, cause)` where no request did,
     `(None, None)` where the scan reached the queue's end or never began."""
+
+    def said(self, label: str, first: str) -> str:
+        """What the second run (`label`) did otherwise than the `first` in that round, as the end of a sentence."""
+        if self.only_second:
+            lost = f", not {listed(self.only_first)}" if self.only_first else ""
+            return f"{label} also selected {listed(self.only_second)}{lost}."
+        if self.only_first:
+            return f"only {first} selected {listed(self.only_first)}."
+        return "the same requests, with other tokens or in another order."
 
     def to_dict(self) -> dict:
         """As plain data."""

@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _DEFERRED = {
     "grammar": "its output grammar was still being compiled",
@@ -51,6 +55,26 @@ class Told:
             else:
                 html += "".join(f"<p>{line}</p>" for line in lines)
         return html
+
+
+class Tabled(Told):
+    """Says something in a table under a title, with sentences below."""
+
+    __slots__ = ()
+
+    def _told(self) -> tuple[str, pd.DataFrame, list[str]]:
+        """Title, table of text and sentences."""
+        raise NotImplementedError
+
+    @property
+    def text(self) -> str:
+        title, table, sentences = self._told()
+        return "\n".join([title, table.to_string(), *sentences])
+
+    def _repr_html_(self) -> str:
+        title, table, sentences = self._told()
+        below = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+        return f"<p><strong>{escape(title)}</strong></p>{table.to_html(border=0)}{below}"
 
 
 def listed(names: Iterable[str], most: int = 4) -> str:

@@ -6,16 +6,22 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from radixflow.analysis.bound import lower_bound
 from radixflow.analysis.cost import NS, CostRefused, host_cost
+from radixflow.analysis.metric_rows import metric_table
+from radixflow.analysis.prose import Tabled
 from radixflow.analysis.recompute import recomputed_tokens
 from radixflow.analysis.reuse import served_tokens
 from radixflow.analysis.timeline import last_moment
 
+_DESCRIBING = ("trace", "policy", "engine", "model", "workload")
+_SPREADS = ("latency", "first_selected_wait")
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Summary(Tabled):
     """What `run --json` prints. Times are seconds."""
 
     trace: str
@@ -70,6 +76,19 @@ class Summary:
     def to_dict(self) -> dict:
         """The object of CONTRACT's Summary, key by key in its order."""
         return asdict(self)
+
+    def flat(self) -> dict[str, float | None]:
+        """Its numbers, distributions as `latency_mean`, `latency_p50`, ..."""
+        flat: dict[str, float | None] = {}
+        for key, value in self.to_dict().items():
+            if key in _SPREADS:
+                flat |= {f"{key}_{part}": value[part] if value else None for part in ("mean", "p50", "p95", "p99")}
+            elif key not in _DESCRIBING:
+                flat[key] = value
+        return flat
+
+    def _told(self) -> tuple[str, pd.DataFrame, list[str]]:
+        return f"{self.workload or self.trace} under {self.policy}", metric_table([self.flat()], [self.policy]), []
 
 
 class Headline(NamedTuple):

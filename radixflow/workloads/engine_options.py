@@ -14,7 +14,7 @@ AtLeast1 = Annotated[int, msgspec.Meta(ge=1)]
 Blocks = Annotated[int, msgspec.Meta(ge=2, le=10_000_000)]
 
 
-class EngineOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EngineOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
     """What a workload says about the engine it wants; what it leaves out is `UNSET`.
 
     `UNSET` and `None` differ for `retention_interval`: left out it is 0 (sparse, vLLM's default),

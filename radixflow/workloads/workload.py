@@ -22,7 +22,7 @@ AtLeast0 = Annotated[int, msgspec.Meta(ge=0)]
 Length = Annotated[int, msgspec.Meta(ge=1, le=MAX_TOKENS)]
 
 
-class WorkloadRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WorkloadRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
     """One request: what it asks, when it comes, how much it wants."""
 
     id: Name
@@ -70,6 +70,11 @@ class Workload(msgspec.Struct, kw_only=True):
     requests: list[WorkloadRequest] = []
     tokenizer: Tokenizer = BYTES
     """Turns `text` into tokens. Not part of the file."""
+
+    def __repr__(self) -> str:
+        number = len(self.requests)
+        note = f": {self.note}" if self.note else ""
+        return f"<Workload {self.name}, {number:,} request{'s' * (number != 1)}{note}>"
 
     @property
     def simulated_engine(self) -> EngineOptions:

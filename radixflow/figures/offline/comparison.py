@@ -10,8 +10,8 @@ import pandas as pd
 
 from radixflow.analysis import CostRefused, compare
 from radixflow.analysis.compare import Comparison
+from radixflow.analysis.metric_rows import metric_rows
 from radixflow.figures.cards import CAUSE_WORDS
-from radixflow.figures.metric_rows import metric_rows
 from radixflow.figures.printed import comparison as printed_comparison
 
 MAX_REQUESTS = 1000
@@ -41,7 +41,7 @@ def _metrics(found: Comparison) -> str:
         f"<tr><th scope=row>{escape(words)}</th>"
         + "".join(f'<td>{escape(number)} <span class="soft">{escape(change)}</span></td>' for number, change in cells)
         + "</tr>"
-        for words, cells in metric_rows(found)
+        for words, cells in metric_rows([one.flat() for one in found.summaries])
     )
     return f"<table><thead><tr><th scope=col>Metric</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from radixflow.analysis import compare
+from radixflow.analysis.metric_rows import metric_rows
 from radixflow.figures.figure import Figure
 from radixflow.figures.lettering import fit, line_height, width_of
-from radixflow.figures.metric_rows import metric_rows
 from radixflow.figures.palette import THEMES
 
 _GAP = 0.2
@@ -28,7 +28,7 @@ def metrics(*traces: Any) -> Figure:
     if len(traces) < 2:
         raise ValueError(f"metrics: {len(traces)} trace given, expected two or more")
     found = compare(*traces)
-    rows = metric_rows(found)
+    rows = metric_rows([one.flat() for one in found.summaries])
 
     def height(width: float) -> float:
         return (len(rows) + 1.6) * line_height() * _LEAD

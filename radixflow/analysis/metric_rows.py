@@ -1,10 +1,11 @@
-"""The table of a comparison's metrics: what it says, for the page and for print."""
+"""A run's metrics in words and numbers, as every table of them says it: page, print, notebook."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from radixflow.analysis.compare import Comparison
+import pandas as pd
+
 from radixflow.analysis.prose import seconds
 
 
@@ -44,7 +45,7 @@ METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
     "aborted": ("Aborted", _count),
     "row_visits": ("Row visits", _count),
 }
-"""Key of `Comparison.metrics` -> words, and how its numbers are written."""
+"""Key of `Summary.flat()` and `Comparison.metrics` -> words, and how its numbers are written."""
 
 _IF_ANY = ("aborted", "stalled_rounds", "recomputed_tokens")
 """Rows that are left out where every run has zero."""
@@ -53,25 +54,36 @@ Cell = tuple[str, str]
 """A number as it is written, and how it stands to the first run's (empty where there is nothing to say)."""
 
 
-def metric_rows(found: Comparison, names: Sequence[str] = tuple(METRICS)) -> list[tuple[str, list[Cell]]]:
-    """A row a metric that any run has: its words, and a cell a run."""
+def metric_rows(
+    numbers: Sequence[Mapping[str, float | None]], names: Sequence[str] = tuple(METRICS)
+) -> list[tuple[str, list[Cell]]]:
+    """A row a metric that any run has: its words, and a cell a run. `numbers`: each run's `Summary.flat()`."""
     rows = []
     for name in names:
         words, written = METRICS[name]
-        values = [found.metrics.at[name, label] if name in found.metrics.index else None for label in found.labels]
-        known = [value for value in values if value is not None and value == value]
+        values = [own.get(name) for own in numbers]
+        known = [value for value in values if value is not None]
         if not known or (name in _IF_ANY and not any(known)):
             continue
+        first = values[0]
         cells = []
         for value in values:
-            if value is None or value != value:
-                cells.append(("-", ""))
-                continue
-            first = values[0]
-            compared = bool(value and first and first == first and value != first)
-            cells.append((written(float(value)), _change(float(value) / float(first)) if compared else ""))
+            compared = value and first and value != first
+            change = _change(value / first) if compared else ""
+            cells.append(("-", "") if value is None else (written(float(value)), change))
         rows.append((words, cells))
     return rows
+
+
+def metric_table(
+    numbers: Sequence[Mapping[str, float | None]], labels: Sequence[str], names: Sequence[str] = tuple(METRICS)
+) -> pd.DataFrame:
+    """The same as a DataFrame of text: a row a metric, a column a run."""
+    rows = {
+        words: [f"{number} ({change})" if change else number for number, change in cells]
+        for words, cells in metric_rows(numbers, names)
+    }
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(labels))
 
 
 def _change(ratio: float) -> str:
