@@ -325,7 +325,7 @@ def handles(drawn: set[str], theme: str, cells: bool, marks: set[str]) -> list[A
             back, ink = SLOTS[name][theme]
             pattern = HATCHES[SLOTS[name]["pattern"]]
             found.append(Patch(fc=back, hatch=pattern, hatchcolor=ink, ec=ink, lw=0.5, label=NAMES[name]))
-    for sign, marker, label in (("stop", "s", "stopped the scan"), ("park", "o", "parked")):
+    for sign, marker, label in (("stop", "s", "scan stopped"), ("park", "o", "parked")):
         if sign in marks:
             face = colours["text"] if sign == "stop" else "none"
             found.append(Line2D([], [], marker=marker, ls="none", mfc=face, mec=colours["text"], mew=0.7, label=label))
