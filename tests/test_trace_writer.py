@@ -333,3 +333,30 @@ def test_a_forked_child_leaves_the_file_to_its_parent(tmp_path):
     tests = Path(__file__).parent
     subprocess.run([sys.executable, "-c", code, str(path), str(tests), str(tests.parent)], check=True)
     assert open_trace(path).rounds.index.tolist() == list(range(1, 201))
+
+
+def test_a_part_that_is_found_full_while_it_is_being_ended_is_not_ended_twice(tmp_path):
+    class Between(TraceWriter):
+        """When its thread is about to say that the part is full, the scheduler's thread opens the next one."""
+
+        armed = False
+
+        def __setattr__(self, name, value):
+            if name == "_full_part" and self.armed:
+                self.armed = False
+                self._rotate(Round(n, n, 0, queue=([], [])))
+            super().__setattr__(name, value)
+
+    path = tmp_path / "a.rft.jsonl"
+    writer = Between(path, header(), max_bytes=2000, synchronous=True, flush_seconds=3600)
+    for n in range(1, 100):  # noqa: B007, the writer's other thread, above, reads it
+        writer.write(Round(n, n, 0, queue=([], [])))
+    writer.armed = True
+    writer.flush()
+    assert not writer.armed, "the part was full"
+    for n in range(100, 110):
+        writer.write(Round(n, n, 0, queue=([], [])))
+    writer.close(End(n, "finished", n))
+    names = sorted(one.name for one in tmp_path.iterdir())
+    assert writer.error is None and names == ["a.part1.rft.jsonl", "a.rft.jsonl"]
+    assert open_trace(path).num_rounds == n

@@ -98,8 +98,10 @@ class TraceWriter:
         self._dropping = False
         self._gap = Gap(rounds=0, records=0)
         self._gap_first, self._gap_last = 0, -LATE_ROUNDS
-        self._rotate_due = False
-        self._rotating = False
+        self._part = header.part
+        """Being written; `header` may be one further, where a `_Rotation` is pending."""
+        self._full_part = -1
+        """That passed `max_bytes`. A number, since the writing thread may say so when its part has just been ended."""
         self._parts = [self.path]
 
         split_name(self.path)
@@ -218,6 +220,10 @@ class TraceWriter:
             if self._rotate_due or self.error is not None:  # the writing thread came between
                 self._careful = True
 
+    @property
+    def _rotate_due(self) -> bool:
+        return self._full_part == self.header.part
+
     def _rotate(self, record: Round) -> None:
         part = self.header.part + 1
         try:
@@ -231,8 +237,6 @@ class TraceWriter:
         ]
         end = End(t=record.t, reason="rotated", rounds=record.n - 1)
         self.header = msgspec.structs.replace(self.header, part=part)
-        self._rotating = True
-        self._rotate_due = False
         self._pending.append(_Rotation(end, self.header, repeated))
 
     # In the writing thread (or the caller's, where synchronous)
@@ -272,8 +276,9 @@ class TraceWriter:
     def _flush_sink(self) -> None:
         self._sink.flush()
         self._flushed = time.monotonic()
-        if self._max_bytes is not None and self._sink.size > self._max_bytes and not self._rotating:
-            self._rotate_due = self.queue_wanted = self._careful = True
+        if self._max_bytes is not None and self._sink.size > self._max_bytes and self._part == self.header.part:
+            self._full_part = self._part
+            self.queue_wanted = self._careful = True
 
     def _next_part(self, rotation: _Rotation) -> None:
         self._sink.write(self._encode([rotation.end]))
@@ -281,7 +286,7 @@ class TraceWriter:
         path = part_path(self.path, rotation.header.part)
         self._sink = Sink(path, self._level)
         self._sink.write(self._encode([rotation.header, *rotation.repeated]))
-        self._rotating = False
+        self._part = rotation.header.part
         self._parts.append(path)
         if self._max_parts is not None:
             while len(self._parts) > max(1, self._max_parts):
