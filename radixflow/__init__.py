@@ -31,10 +31,10 @@ __all__ = list(_PUBLIC)
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
-        raise AttributeError(f"module 'radixflow' has no attribute {name!r}")
+        raise AttributeError(f"module 'radixflow' has no attribute {name!r}; it has {', '.join(_PUBLIC)}")
     module = import_module(_PUBLIC[name])
     return module if name == "figures" else getattr(module, name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    return sorted([*(name for name in globals() if name.startswith("__")), *_PUBLIC])

@@ -14,6 +14,7 @@ from trace_records import header, written
 
 from radixflow.trace import PromptPaths, open_trace
 from radixflow.trace.schema import Admission, Cache, Finish, Gap, Group, Request, Round
+from radixflow.trace.tree_text import furthest
 
 GROUPS = [
     Group(0, "full_attention", ["kv"], 2),
@@ -204,6 +205,8 @@ def hold(tree, said, groups):
         assert tree.matched(i) == said["matched"][i]
         assert tree.ready(i) == said["ready"][i]
         assert tree.identity(i) == said["identity"][i]
+        told = max((furthest(tree, i, node, {"published"}) for node in tree.nodes_of(i)), default=0)
+        assert told == said["ready"][i] or told == len(said["prompts"][i]), "what the text of the tree says is h"
         assert [prefix_of[node.id] for node in tree.nodes_of(i)] == [
             end for end in sorted(ends, key=len) if end == said["prompts"][i][: len(end)]
         ]
@@ -305,3 +308,34 @@ def test_a_gap_makes_the_tree_uncertain(tmp_path):
     records = [Request(0, "a", 0, 9, [("s", 9)]), Round(1, 1, 1), Gap(1, 3, 2, 2), Round(3, 3, 1)]
     trace = open_trace(written(tmp_path / "a.rft.jsonl", records))
     assert trace.tree(1).certain and not trace.tree(3).certain
+
+
+FIGURE_1 = """\
+prefix tree at round 3: 15 nodes
+doc1      0 to 1,024  readable to 1,024
+  a1  1,024 to 1,644
+d1          0 to 950
+doc2      0 to 1,024  readable to 1,024
+  a2  1,024 to 1,644
+d2          0 to 950
+doc3      0 to 1,024  readable to 1,024
+  a3  1,024 to 1,644  runs A3
+d3          0 to 950
+doc4      0 to 1,024  1,024 from the next round on; runs P4
+  a4  1,024 to 1,644
+d4          0 to 950  runs D4
+doc5      0 to 1,024  1,024 from the next round on; runs P5
+  a5  1,024 to 1,644
+d5          0 to 950"""
+
+
+def test_a_tree_is_read_as_text_at_a_prompt(root, monkeypatch):
+    tree = open_trace(root / "data" / "traces" / "figure1-radixflow.rft.jsonl.zst").tree(at_round=3)
+    assert repr(tree) == FIGURE_1
+    monkeypatch.setattr("radixflow.trace.tree_text.MAX_LINES", 2)
+    assert repr(tree).splitlines()[1:] == [
+        "doc1                       0 to 1,024  readable to 1,024",
+        "  a1                   1,024 to 1,644",
+        "... and 13 more nodes",
+    ]
+    assert repr(tree.trace.tree(at_round=0)) == "prefix tree at round 0: 0 nodes"

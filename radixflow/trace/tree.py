@@ -83,6 +83,11 @@ class PrefixTree:
         self._requests = store.requests.rows()
         self._matcher = Matcher(self)
 
+    def __repr__(self) -> str:
+        from radixflow.trace.tree_text import tree_text
+
+        return tree_text(self)
+
     # Shape
 
     @property
@@ -246,6 +251,11 @@ class PrefixTree:
         depths, status = self._along(i, group)
         at = np.flatnonzero(depths == boundary)
         return STATUSES[status[at[0]]] if len(at) else STATUSES[NEVER]
+
+    def along(self, i: int, group: int) -> list[tuple[int, str]]:
+        """As `state`, along the whole of request i's prompt."""
+        depths, status = self._along(i, group)
+        return [(d, STATUSES[s]) for d, s in zip(depths.tolist(), status.tolist(), strict=True)]
 
     def matched(self, i: int) -> dict[int, int]:
         """Per group, how many tokens of i's prompt a look-up matches in that group alone, in flight included.
