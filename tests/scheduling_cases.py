@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
 
 from radixflow.engines.groups import CacheGroup, plain_groups
@@ -96,6 +97,8 @@ def watch(
     """Run `workload`; `before` sees the scheduler ahead of each round, `after` what came of it."""
     from radixflow.engines.simulated_run import longest_sequence, recorder_for
 
+    if currently_in_test_context():  # a counterexample is printed whole
+        note(f"engine {workload.engine}, requests {workload.requests}")
     options = workload.simulated_engine.resolved()
     clock = VirtualClock()
     scheduler = build_scheduler(

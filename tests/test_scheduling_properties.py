@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("vllm")
@@ -14,6 +14,7 @@ from scheduling_cases import watch, workloads  # noqa: E402
 
 from radixflow.scheduling import POLICIES  # noqa: E402
 from radixflow.trace import open_trace  # noqa: E402
+from radixflow.workloads import EngineOptions, Workload, WorkloadRequest  # noqa: E402
 
 quick = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
@@ -106,7 +107,29 @@ def test_parked_requests_come_first_in_the_next_round_in_native_order(tmp_path_f
             assert order == [i for i in view.queue if i in parked]
 
 
+def _tail_inside_a_block() -> Workload:
+    """q7 ends its chunk at its prompt's last hash boundary, inside a block: q0, which shares it, must wait for that."""
+    prompts = {
+        "q1": [("u", 1)],
+        "q4": [("A", 128), ("u", 1)],
+        "q5": [("A", 1), ("A", 165), ("u", 1)],
+        "q7": [("w", 50)],
+        "q8": [("A", 65), ("u", 1)],
+        "q0": [("w", 35)],
+    }
+    engine = EngineOptions(
+        block_size=64, hash_block_size=32, num_blocks=9, state_groups=1, max_num_seqs=6, max_num_batched_tokens=40
+    )
+    late, long = {"q0": 3}, {"q4": 12}
+    requests = [
+        WorkloadRequest(id=id, prompt=prompt, after_round=late.get(id, 0), output_tokens=long.get(id, 1))
+        for id, prompt in prompts.items()
+    ]
+    return Workload(name="tail", engine=engine, requests=requests)
+
+
 @quick
+@example(_tail_inside_a_block(), "radix")
 @given(workloads(), st.sampled_from(["radix", "radixflow+noadmit", "radixflow"]))
 def test_the_probe_counts_what_a_copy_of_the_scheduler_would_really_add(tmp_path_factory, workload, policy):
     from radixflow.scheduling.v0_29.overlay import Overlay

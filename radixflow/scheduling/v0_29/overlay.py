@@ -21,7 +21,7 @@ from vllm.v1.core.kv_cache_utils import (
     resolve_block_hashes,
 )
 from vllm.v1.core.sched.scheduler import Scheduler
-from vllm.v1.core.single_type_kv_cache_manager import MambaManager
+from vllm.v1.core.single_type_kv_cache_manager import FullAttentionManager, MambaManager
 from vllm.v1.request import Request
 
 from radixflow.scheduling.v0_29.check import Budget, Hit, NativeCheck, Verdict
@@ -132,7 +132,9 @@ class Overlay:
             first = len(hit.blocks.blocks[group])
             if hit.tokens % manager.block_size:
                 first = hit.tokens // manager.block_size
-            last = self._cacheable(manager, tokens) // manager.block_size
+            cacheable = self._cacheable(manager, tokens)
+            self._publish_tail(manager, request, cacheable)
+            last = cacheable // manager.block_size
             if first >= last:
                 continue
             mask = manager.reachable_block_mask(
@@ -158,6 +160,25 @@ class Overlay:
                 self._pool.publish(key)
                 if is_state:
                     self._in_flight.add(key)
+
+    def _publish_tail(self, manager: Any, request: Request, tokens: int) -> None:
+        """The prompt's last hash boundary, where it lies inside a block (`_cache_partial_tail_block` of both managers).
+
+        Attention has it as soon as the chunk reaches it, a state only where the chunk ends there.
+        """
+        unit = self._manager.block_pool.hash_block_size
+        boundary = request.num_prompt_tokens // unit * unit
+        if manager.block_size == unit or not 0 < boundary <= tokens or boundary % manager.block_size == 0:
+            return
+        is_state = isinstance(manager, MambaManager)
+        if is_state and (manager.mamba_cache_mode != "align" or boundary != tokens):
+            return
+        if not is_state and not isinstance(manager, FullAttentionManager):
+            return
+        key = make_block_hash_with_group_id(request.block_hashes[boundary // unit - 1], manager.kv_cache_group_id)
+        self._pool.publish(key)
+        if is_state:
+            self._in_flight.add(key)
 
     def _cacheable(self, manager: Any, tokens: int) -> int:
         """Tokens that the coordinator would let `manager` cache (`HybridKVCacheCoordinator.cache_blocks`)."""
