@@ -128,8 +128,23 @@ def _tail_inside_a_block() -> Workload:
     return Workload(name="tail", engine=engine, requests=requests)
 
 
+def _goes_on_inside_a_block() -> Workload:
+    """q4 goes on inside the block of its hit: it takes fewer blocks than it must ask for, and leaves more to others."""
+    prompts = {"q4": [("w", 12)], "q5": [("A", 32), ("C", 32), ("v", 40)], "q6": [("v", 62)]}
+    engine = EngineOptions(
+        block_size=32, hash_block_size=8, num_blocks=16, state_groups=3, max_num_seqs=6, max_num_batched_tokens=128,
+        scheduling_policy="priority", async_scheduling=True,
+    )  # fmt: skip
+    requests = [
+        WorkloadRequest(id=id, prompt=prompt, after_round=0, output_tokens={"q5": 11}.get(id, 1))
+        for id, prompt in prompts.items()
+    ]
+    return Workload(name="inside", engine=engine, requests=requests)
+
+
 @quick
 @example(_tail_inside_a_block(), "radix")
+@example(_goes_on_inside_a_block(), "radix")
 @given(workloads(), st.sampled_from(["radix", "radixflow+noadmit", "radixflow"]))
 def test_the_probe_counts_what_a_copy_of_the_scheduler_would_really_add(tmp_path_factory, workload, policy):
     from radixflow.scheduling.v0_29.overlay import Overlay

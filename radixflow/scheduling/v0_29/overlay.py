@@ -86,13 +86,23 @@ class Overlay:
         assert verdict.need is not None
         hit, total = verdict.hit, verdict.hit.tokens + verdict.tokens
         pinned = self._pin(hit)
-        for _ in range(verdict.need.chunk - pinned):
+        for _ in range(verdict.need.chunk - pinned - self._not_taken(hit, total)):
             self._pool.take(next(self._free_list))
         self._publish(request, hit, total)
         if self._refusals is not None:
             self._refusals.forget()
         self.budget.take(verdict.tokens)
         self._has_scheduled = True
+
+    def _not_taken(self, hit: Hit, total: int) -> int:
+        """Blocks that admission asks for and doesn't take: a state that goes on inside the block of its hit asks for a
+        copy of that block and for one more (`MambaManager.get_num_blocks_to_allocate` and `allocate_new_blocks`)."""
+        return sum(
+            manager.mamba_cache_mode == "align"
+            and hit.tokens % manager.block_size > 0
+            and cdiv(total, manager.block_size) == len(hit.blocks.blocks[manager.kv_cache_group_id])
+            for manager in self._check.state_managers
+        )
 
     def _pin(self, hit: Hit) -> int:
         """Hit blocks that only the free list held; they leave it, and admission counted them."""
