@@ -54,7 +54,9 @@ def _is_bad_input(error: Exception) -> bool:
 
 def _line(error: Exception) -> str:
     if hasattr(error, "format_message"):
-        return error.format_message().replace("\n", " ")
+        said = error.format_message().replace("\n", " ")
+        command = getattr(getattr(error, "ctx", None), "command_path", None)
+        return f"{said.rstrip('.')}; `{command} --help` says what it takes" if command else said
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip().replace("\n", " ")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from radixflow.consoles import out
 from radixflow.engines.run import Run, agreements, run_workload
-from radixflow.printing import Text, quiet_engine, show_agreement, show_comparison, working
+from radixflow.printing import QUIET, Text, quiet_engine, show_agreement, show_comparison, working
 from radixflow.trace import Trace, open_trace
 
 POLICIES = ("radix", "radixflow")
@@ -26,6 +26,8 @@ def tour(engine: str | None, port: int, stay: bool) -> None:
         traces = [open_trace(run.trace_path) for run in runs]
         _tell(traces)
         show_agreement(list(POLICIES), agreements(runs))
+    out.print(Text(f"traces  {' '.join(str(trace.path) for trace in traces)}", style=QUIET))
+    out.print(Text(f"next    radixflow explain {traces[0].path}", style=QUIET))
     if not stay:
         return
     from radixflow_dashboard import serve
@@ -43,7 +45,7 @@ def _record(engine: str, policy: str) -> Run:
         else f"vLLM {_version()}'s scheduler, simulated worker"
     )
     out.print(Text(f"running Figure 1 under {policy}: {where}"))
-    with quiet_engine(), working(policy) as progress:
+    with quiet_engine(), working(policy, "vllm") as progress:
         return run_workload("figure1", policy, engine=engine, model=model, trace=path, progress=progress)
 
 

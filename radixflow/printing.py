@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 from rich import box
+from rich.padding import Padding
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     SpinnerColumn,
     TextColumn,
@@ -67,6 +67,7 @@ def quiet_engine() -> Iterator[None]:
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's native code warns of the machine's NUMA nodes
     if not err.is_terminal and "vllm" not in sys.modules and find_spec("vllm"):
         note("loading vLLM")  # ten seconds and more, and no spinner to be seen
     sys.stdout.flush()
@@ -81,23 +82,29 @@ def quiet_engine() -> Iterator[None]:
 
 
 @contextmanager
-def working(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Progress on stderr: a bar on a terminal, elsewhere (a log, a pipe) a line every `LINE_SECONDS`."""
+def working(what: str, loads: str | None = None) -> Iterator[Callable[[int, int], None]]:
+    """Progress on stderr: a bar on a terminal, elsewhere (a log, a pipe) a line every `LINE_SECONDS`.
+
+    loads: a package that the work imports first, which takes a while; the bar says so until there is progress.
+    """
     if not err.is_terminal:
         yield _in_lines(what)
         return
     progress = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=32),
-        MofNCompleteColumn(),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[count]}"),
         TimeElapsedColumn(),
         console=err,
         transient=True,
     )
     with progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        first = f"{what}: loading {loads}" if loads and loads not in sys.modules else what
+        task = progress.add_task(first, total=None, count="")
+        yield lambda done, total: progress.update(
+            task, description=what, completed=done, total=total, count=f"{done:,} of {total:,}"
+        )
 
 
 def _in_lines(what: str) -> Callable[[int, int], None]:
@@ -139,7 +146,10 @@ def _table(*columns: str | Text, title: str | None = None) -> Table:
     shown = Text(title, style="bold") if title else None
     table = Table(box=box.SIMPLE_HEAD, title=shown, title_justify="left", pad_edge=False)
     for k, column in enumerate(columns):
-        table.add_column(Text(column) if isinstance(column, str) else column, justify="left" if k == 0 else "right")
+        # The first column holds what one types or looks for: never cut.
+        table.add_column(
+            Text(column) if isinstance(column, str) else column, justify="left" if k == 0 else "right", no_wrap=k == 0
+        )
     return table
 
 
@@ -181,24 +191,27 @@ def show_rounds(records: Iterable[dict[str, Any]]) -> None:
     """One line a round, as it comes."""
     for record in records:
         line = Text(f"{record['round']:>6}  ", style=QUIET)
-        line.append(f"{record['rows_used']:>3} rows {record['tokens_used']:>6} tokens  ", style="default")
+        rows = record["rows_used"]
+        line.append(f"{rows:>5,} row{'s' if rows != 1 else ' '} {record['tokens_used']:>7,} tokens  ", style="default")
         line.append("  ".join(f"{request}:{tokens}" for request, tokens in record["selected"]))
         for entry in record["blocked"]:
-            line.append(f"  {entry['id']} waits for {entry['producer']}@{entry['boundary']}", style=BLOCKED)
+            line.append(f"  {entry['id']} waits for {entry['producer']}@{entry['boundary']:,}", style=BLOCKED)
         for entry in record["other"]:
             line.append(f"  {entry['id']} {entry['cause']}", style="yellow")
         if record["preempted"]:
             line.append(f"  {', '.join(record['preempted'])} preempted", style="magenta")
         if record["unexamined"]:
-            line.append(f"  {len(record['unexamined'])} unexamined", style="red")
+            line.append(f"  {len(record['unexamined']):,} unexamined", style="red")
         if record["avoidable_slots"]:
-            line.append(f"  {record['avoidable_slots']} avoidable", style="bold red")
+            line.append(f"  {record['avoidable_slots']:,} avoidable", style="bold red")
         out.print(line, soft_wrap=True)
 
 
 def show_comparison(comparison: Any) -> None:
     """Metrics, the cost identity, and where the runs part."""
     labels = comparison.labels
+    for warning in comparison.warnings:  # before the numbers that they put in doubt
+        err.print(Text(f"note: {warning}", style="yellow"))
     table = _table("", *labels, *(f"{label} / {labels[0]}" for label in labels[1:]))
     for metric, row in comparison.metrics.iterrows():
         if not row[labels].notna().any():
@@ -209,14 +222,13 @@ def show_comparison(comparison: Any) -> None:
     out.print(table)
     for label, cost, refused in zip(labels[1:], comparison.costs, comparison.refusals, strict=True):
         if cost is None:
-            out.print(Text(f"cost identity {labels[0]} -> {label}: {refused}", style=QUIET))
+            out.print(Text(f"{label} against {labels[0]}: no cost identity: {refused}", style=QUIET))
         else:
-            show_cost(labels[0], label, cost)
+            out.print(Text(f"{label} against {labels[0]}: {cost.text}"))
     for label, part in zip(labels[1:], comparison.divergences, strict=True):
         if part is not None:
-            out.print(Text(f"{label} parts from {labels[0]} in round {part.round}", style=QUIET))
-    for warning in comparison.warnings:
-        err.print(Text(f"note: {warning}", style="yellow"))
+            words = f"{label} and {labels[0]} part in round {part.round:,}: {part.said(label, labels[0])}"
+            out.print(Text(words, style=QUIET))
 
 
 def show_evictions(names: list[str], found: list[Any], who: list[Any]) -> None:
@@ -300,19 +312,6 @@ def show_agreement(labels: list[str], agreement: list[dict[str, int]]) -> None:
         )
 
 
-def show_cost(first: str, second: str, cost: Any) -> None:
-    """T0 - T1 = (K0 - K1) c0 - K1 (c1 - c0), with numbers in it."""
-    said = cost.to_dict()
-    (k0, k1), (c0, c1) = said["rounds"], said["mean_round_seconds"]
-    out.print(
-        Text(
-            f"host time {first} - {second}: {said['saved_seconds']:.3f} s"
-            f" = {said['fewer_rounds_seconds']:.3f} s ({k0 - k1:,} fewer rounds of {c0 * 1e3:.2f} ms)"
-            f" - {said['dearer_rounds_seconds']:.3f} s ({k1:,} rounds dearer by {(c1 - c0) * 1e3:.2f} ms)"
-        )
-    )
-
-
 def _ratio(value: Any) -> Text:
     if value is None or value != value:
         return Text("-", style=QUIET)
@@ -325,6 +324,8 @@ def show_text(text: str) -> None:
 
 def show_check(report: Any) -> None:
     """Findings first, since they are what one came for."""
+    from radixflow.analysis.properties import PROMISES
+
     found = report.to_dict()
     for finding in found["findings"]:
         style = {"error": "bold red", "warning": "yellow"}.get(finding["severity"], "cyan")
@@ -341,15 +342,20 @@ def show_check(report: Any) -> None:
         if entry["holds"] and not entry["checked"]:
             holds = Text("-")  # there was nothing to hold
         table.add_row(entry["name"].replace("_", " "), holds, _number(entry["checked"]))
+        table.add_row(Padding(Text(PROMISES[entry["name"]], style=QUIET), (0, 0, 0, 2)))
+    table.columns[0].no_wrap = False
     out.print(table)
     for entry in found["properties"]:
         if not entry["holds"]:
             words = f"{entry['name'].replace('_', ' ')}: {entry['counterexample']['what']}"
             out.print(Text(words, style="red"), soft_wrap=True)
+    if found["findings"]:
+        out.print(Text("docs/findings.md says what each finding means and what to do", style=QUIET))
 
 
 def show_models(profiles: list[dict[str, Any]], tiny: list[str]) -> None:
     table = _table("profile", "layers", "block", "state groups", "pool", "S", "T")
+    table.columns[1].justify = "left"
     for p in profiles:
         budgets = (p["max_num_seqs"], p["max_num_batched_tokens"])
         cells = (p["block_size"], p["state_groups"], p["num_blocks"], *budgets)

@@ -8,6 +8,8 @@ import pytest
 from analysis_traces import LEDGER, figure1, written
 
 from radixflow.analysis import (
+    CostIdentity,
+    HostCost,
     compare,
     diverge,
     explain,
@@ -152,14 +154,33 @@ def test_a_summary_and_a_comparison_read_as_a_table_at_a_prompt_and_in_a_noteboo
     lines = [line.split() for line in repr(both).splitlines()]
     assert lines[0] == ["radixflow+noadmit", "against", "radix"]
     assert ["Rounds", "6", "4", "(×", "0.67)"] in lines and ["Avoidable", "slots", "7", "0"] in lines
+    saved = "1.8 ms of host time saved: 2 rounds fewer save 1.8 ms (900 us each), and the others cost the same."
     assert repr(both).endswith(
         "radixflow+noadmit and radix part in round 1: radixflow+noadmit also selected D1, P2 and D2.\n"
-        "radixflow+noadmit: 1.8 ms saved = 1.8 ms for 2 rounds fewer, less 0 s for dearer rounds."
+        "radixflow+noadmit: " + saved
     )
-    assert repr(both.costs[0]) == "1.8 ms saved = 1.8 ms for 2 rounds fewer, less 0 s for dearer rounds."
+    assert repr(both.costs[0]) == saved
     assert "<td>4 (× 0.67)</td>" in both._repr_html_() and "<p>radixflow+noadmit and radix part" in both._repr_html_()
     assert both.table("empty_slots", "rounds").index.tolist() == ["Empty slots", "Rounds"]
     with pytest.raises(ValueError, match="metric 'round': unknown, expected one of rounds, "):
         both.table("round")
     hostile = replace(one, workload="<script>")
     assert "&lt;script&gt;" in hostile._repr_html_() and "<script>" not in hostile._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ((6, 600), (4, 480), "120 ns of host time saved: 2 rounds fewer save 200 ns (100 ns each), "
+         "4 dearer rounds cost 80 ns (20 ns each)."),
+        ((4, 480), (6, 600), "120 ns more host time: 2 rounds more cost 240 ns (120 ns each), "
+         "6 cheaper rounds save 120 ns (20 ns each)."),
+        ((4, 400), (4, 440), "40 ns more host time: 4 dearer rounds cost 40 ns (10 ns each)."),
+        ((4, 400), (3, 450), "50 ns more host time: 1 round fewer save 100 ns (100 ns each), "
+         "3 dearer rounds cost 150 ns (50 ns each)."),
+        ((4, 400), (4, 400), "the same host time, in as many rounds."),
+    ],
+)  # fmt: skip
+def test_the_cost_identity_is_said_with_the_right_sign(first, second, said):
+    cost = CostIdentity(*(HostCost(rounds, ns, 0) for rounds, ns in (first, second)))
+    assert cost.holds and cost.text == said

@@ -130,7 +130,7 @@ def test_compare_prints_the_metrics_and_an_identity_that_adds_up(command, figure
     cost = json.loads(out)["cost"][0]
     assert code == 0 and cost["holds"] and cost["rounds"] == [6, 4]
     code, out, _ = command("compare", *figure1)
-    assert code == 0 and "empty slots" in out and "fewer rounds" in out
+    assert code == 0 and "empty slots" in out and "2 rounds fewer save" in out
 
 
 def test_explain_names_the_culprit_and_its_causes_add_up(command, figure1):
@@ -273,3 +273,38 @@ def test_without_a_terminal_long_work_says_now_and_then_how_far_it_is(monkeypatc
             progress(done, 5_000)
     said = capfd.readouterr().err.splitlines()
     assert said == ["note: reading a.rft.jsonl: 2,000 of 5,000", "note: reading a.rft.jsonl: 4,000 of 5,000"]
+
+
+def test_help_cuts_no_name_in_a_narrow_terminal_and_a_wrong_call_names_the_help(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = command("run", "--help")
+    assert code == 0 and "…" not in out and max(map(len, out.splitlines())) <= 80
+    for name in ("--max-num-batched-tokens", "--async-scheduling / --sync-scheduling", "radixflow+noadmit"):
+        assert name in out
+    code, out, _ = command()
+    assert code == 0 and "..." not in out.replace("[ARGS]...", "") and "whatif" in out
+    for wrong in (["explain"], ["explain", "t.rft.jsonl", "--request", "A1"], ["explane"]):
+        code, _, err = command(*wrong)
+        assert code == 2 and err.count("\n") == 1 and "--help` says what it takes" in err
+
+
+def test_the_versions_are_said(command):
+    code, out, _ = command("--version")
+    assert code == 0 and out.startswith("radixflow ") and ", Python 3." in out
+
+
+def test_a_property_is_said_in_a_sentence(command, figure1):
+    code, out, _ = command("check", figure1[0])
+    assert code == 0 and "no state is read before it was written" in out
+    assert "docs/findings.md says what each finding means" in out
+
+
+def test_what_runs_until_it_is_stopped_ends_well_by_an_interrupt(command, monkeypatch, root):
+    import radixflow_dashboard
+
+    def stopped(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(radixflow_dashboard, "serve", stopped)
+    trace = root / "data" / "traces" / "figure1-radix.rft.jsonl.zst"
+    assert command("dash", trace, "--no-browser") == (0, "", "\nended\n")

@@ -21,7 +21,6 @@ import pytest
 from dashboard_server import at_round, cells_drawn, cells_of, drawn, get, opened, serving
 
 from radixflow.analysis.waits import Ledger
-from radixflow.engines.tiny import tiny_model_path
 from radixflow.trace import open_trace
 from radixflow.trace.files import part_path
 
@@ -95,9 +94,9 @@ def server(tmp_path_factory, root):
         # The engine's process needn't import vLLM again.
         "VLLM_WORKER_MULTIPROC_METHOD": "fork",
     }
-    command = [sys.executable, "-m", "radixflow.engines.vllm_command", "serve", str(tiny_model_path("tiny-nemotron-h"))]
+    command = [sys.executable, "-m", "radixflow.engines.vllm_command", "serve", "tiny-nemotron-h"]
     command += ["--scheduler-cls", "radixflow.RadixFlowScheduler", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--served-model-name", "tiny", "--load-format", "dummy", "--skip-tokenizer-init", "--enforce-eager"]
+    command += ["--served-model-name", "tiny"]
     command += ["--max-model-len", "2048", "--max-num-seqs", str(ROWS), "--max-num-batched-tokens", "2048"]
     command += ["--block-size", "512", "--shutdown-timeout", "20", "--distributed-executor-backend", "uni"]
     log = folder / "log"

@@ -12,6 +12,7 @@ import pytest
 from radixflow.analysis import reuse, slots, waits_by_cause
 from radixflow.engines.real import EngineError, RealRun, run_real
 from radixflow.engines.tiny import list_tiny_models, tiny_model_path
+from radixflow.engines.vllm_command import with_tiny_model
 from radixflow.trace import open_trace
 from radixflow.workloads import EngineOptions, Workload, WorkloadRequest, load_workload
 
@@ -249,6 +250,16 @@ def test_a_tiny_model_is_a_config_and_nothing_else_written_once(tmp_path: Path) 
 def test_an_unknown_tiny_model_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown tiny model 'tiny-llama': expected one of tiny-nemotron-h"):
         tiny_model_path("tiny-llama", tmp_path)
+    with pytest.raises(ValueError, match="unknown tiny model 'tiny-qwen9'"):  # nobody is asked for it over the network
+        run_real(load_workload("figure1"), policy="radix", model="tiny-qwen9", trace_path=tmp_path / "t.rft.jsonl")
+
+
+def test_vllms_own_command_serves_a_tiny_model_by_name() -> None:
+    command = with_tiny_model(["serve", "tiny-nemotron-h", "--port", "8123"])
+    assert command[:2] == ["serve", str(tiny_model_path("tiny-nemotron-h"))]
+    assert "--skip-tokenizer-init" in command and command[-2:] == ["--port", "8123"]
+    for other in (["serve", "a/model"], ["bench", "tiny-nemotron-h"], ["serve"], []):
+        assert with_tiny_model(other) == other
 
 
 @pytest.mark.parametrize("way", WAYS[1:], ids=lambda way: f"{way[0]}-{'async' if way[2] else 'sync'}")

@@ -88,10 +88,12 @@ def test_an_interrupted_export_leaves_the_folder_as_it_was(traces, tmp_path):
 
 
 def test_the_command_writes_each_kind_and_says_where(command, paths, tmp_path):
+    assert command(paths[0], "--to", "perfetto", "-o", "t.json")[0] == 0, "Perfetto opens the same file"
     for to, output in (("chrome", "t.json"), ("parquet", "p"), ("csv", "c"), ("latex", "l")):
         code, out, _ = command(paths[0], "--to", to, "-o", output)
         files = sum(one.is_file() for one in Path(output).rglob("*"))
-        assert (code, out) == (0, f"{to}  {output}" + (f"  {files} files there\n" if files else "\n"))
+        opened = ": open it in ui.perfetto.dev or chrome://tracing" if to == "chrome" else ""
+        assert (code, out) == (0, f"{files} files in {output}\n" if files else f"{output}{opened}\n")
     code, out, err = command(*paths, "--to", "figures", "-o", "f.svg", "--width", "column", "--no-source", "--json")
     assert (code, err) == (0, "")
     said = json.loads(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 from pathlib import Path
 
@@ -35,3 +36,11 @@ def test_a_dead_link_is_found(text, tmp_path):
     page = tmp_path / "page.md"
     page.write_text(f"[there](page.md) [web](https://example.com) {text}")
     assert len(dead_links(page)) == 1
+
+
+def test_the_page_on_python_says_what_python_says(root, monkeypatch):
+    monkeypatch.chdir(root)
+    failed, tried = doctest.testfile(
+        str(root / "docs" / "python.md"), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
+    )
+    assert tried >= 9 and not failed

@@ -292,7 +292,9 @@ def test_a_missing_file_a_directory_and_a_near_name_are_told_apart(tmp_path):
         'figur1: no such file, and no built-in workload of that name; did you mean "figure1"?'
     )
     assert 'did you mean "d08-small-behind-big"?' in refusal("d08")
-    assert "built in: agents, bursty, chat," in refusal(tmp_path / "nothing.jsonl")
+    assert "built in: agents, bursty, chat," in refusal("nothing")
+    missing = tmp_path / "nothing.jsonl"
+    assert refusal(missing) == f"{missing}: no such file; docs/workloads.md says how to write a workload"
     for impossible in ("x\0y", "x" * 5000, ""):
         assert refusal(impossible)
 

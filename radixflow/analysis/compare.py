@@ -155,11 +155,12 @@ def differences(traces, labels: list[str]) -> list[str]:
         for key in _CONFIG:
             ours, other = getattr(base.config, key), getattr(trace.config, key)
             if ours != other:
-                found.append(f"{key} is {ours} in {name} and {other} in {label}")
+                found.append(f"{key} is {_said(key, ours)} in {name} and {_said(key, other)} in {label}")
         if base.header.engine != trace.header.engine:
             found.append(f"{name} ran on engine {base.header.engine}, {label} on {trace.header.engine}")
         if base.header.model != trace.header.model:
-            found.append(f"{name} ran model {base.header.model}, {label} model {trace.header.model}")
+            ours, other = (one.header.model or "no particular model" for one in (base, trace))
+            found.append(f"{name} ran {ours}, {label} {other}")
     for trace, label in zip(traces, labels, strict=True):
         if not trace.complete:
             found.append(f"{label} has no end: it was cut, or still runs")
@@ -167,6 +168,14 @@ def differences(traces, labels: list[str]) -> list[str]:
             dropped = sum(gap.rounds for gap in trace.gaps)
             found.append(f"{label} has {counted(len(trace.gaps), 'gap')} ({counted(dropped, 'round')} dropped)")
     return found
+
+
+def _said(key: str, value: object) -> str:
+    if value is None:
+        return "dense" if key == "retention_interval" else "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _workload(trace) -> dict[str, tuple]:

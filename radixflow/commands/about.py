@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
-from radixflow.commands.shared import Json, app
+from radixflow.commands.shared import Json, app, ends_by_interrupt
 
 
 @app.command()
 def models(json: Json = False) -> None:
-    """Model profiles for the simulated engine, and tiny models for the real one."""
+    """Profiles for the simulated engine, tiny ones for the real one."""
     from radixflow.engines.profiles import list_profiles
     from radixflow.engines.tiny import list_tiny_models
     from radixflow.printing import emit, show_models
@@ -37,7 +38,9 @@ def demo(
     engine: Annotated[str | None, typer.Option(help="vllm or sim; the real engine where vLLM is installed.")] = None,
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8050,
 ) -> None:
-    """The five-minute tour: Figure 1 under native and RadixFlow scheduling, then the dashboard."""
+    """The five-minute tour: Figure 1 both ways, then the dashboard."""
     from radixflow.demo import tour
 
-    tour(engine, port, stay=os.environ.get("DEMO_EXIT") != "1")
+    stay = os.environ.get("DEMO_EXIT") != "1"
+    with ends_by_interrupt() if stay else nullcontext():
+        tour(engine, port, stay)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,9 +39,12 @@ def paper(
     ] = None,
     engine: Annotated[str, typer.Option(help="sim, or vllm: first tokens and rounds on the real engine.")] = "sim",
     model: Annotated[str | None, typer.Option(help="For --engine vllm: tiny model, folder or hub id.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace another experiment's report in the folder.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """The paper's experiment: six policies on six models, and its tables beside the published ones."""
+    """The paper's experiment, its tables beside the published ones."""
 
     from radixflow.paper import command
     from radixflow.paper.cell import Texts
@@ -63,14 +67,15 @@ def paper(
     if (model is not None) != (engine == "vllm"):
         raise ValueError("--model goes with --engine vllm, and that one needs it; for profiles say --models")
     texts = Texts(*(str(path) if path else None for path in (quality, race)), tokenizer)
-    where = command.Where(output, jobs, ray)
+    where = command.Where(output, jobs, ray, replace)
+    told = {"command": typed_command(), "quiet": json}
     chosen = listed(models, PUBLISHED)
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # in the processes of --jobs, too
-    with quiet_engine() if engine == "vllm" else nullcontext():
+    with quiet_engine() if engine == "vllm" else nullcontext(), _saying_what_is_kept():
         if calibrate:
-            found = command.calibration(chosen, where, quiet=json)
+            found = command.calibration(chosen, where, **told)
         elif fit:
-            found = command.fits(chosen, where, quiet=json)
+            found = command.fits(chosen, where, **told)
         elif sensitivity is not None:
             # The knobs are turned on the standard cells: what these would change, it would ignore.
             fixed = {"--policies": policies != "all", "--orders": orders != "all", "--rate": rate is not None}
@@ -82,12 +87,12 @@ def paper(
             choices = {"model": chosen[0] if models != "all" else "Qwen3.5-9B", "scale": min(scale, 0.25)}
             choices |= {"stream": "mixed" if streams == "all" else streams, "seeds": range(seeds)}
             knobs = listed(sensitivity, ["all"])
-            found = command.sensitivities(knobs, where, command=typed_command(), quiet=json, **choices)
+            found = command.sensitivities(knobs, where, **told, **choices)
         elif engine == "vllm":
             given = {"quality": texts.quality, "race": texts.race, "tokenizer": tokenizer, "rate": rate, "scale": scale}
             choices = {"policies": listed("radix,radixflow" if policies == "all" else policies, POLICIES)}
             choices["stream"] = "cold" if streams == "all" else streams
-            found = command.agreement(str(model), where, quiet=json, **choices, **given)
+            found = command.agreement(str(model), where, **told, **choices, **given)
         else:
             changes = {"scale": scale, "rate": rate, "branch_spacing": branch_spacing, "texts": texts}
             plan = Plan(
@@ -98,9 +103,20 @@ def paper(
                 range(seeds),
                 {name: value for name, value in changes.items() if value is not None},
             )
-            found = command.experiment(plan, where, command=typed_command(), quiet=json)
+            found = command.experiment(plan, where, **told)
     if json:
         emit(found)
+
+
+@contextmanager
+def _saying_what_is_kept() -> Iterator[None]:
+    """An interrupt that knows what it left says so."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if stop.args:
+            raise Interrupted(str(stop.args[0])) from None
+        raise
 
 
 def _whole(option: str, text: str) -> int:
@@ -123,7 +139,7 @@ def whatif(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Replay a recorded run in virtual time under other rules, with the error of predicting the run itself."""
+    """A recorded run replayed under other rules."""
     from radixflow.paper.console import show_whatif
     from radixflow.paper.whatif import what_if
     from radixflow.printing import emit, quiet_engine, working
@@ -137,7 +153,7 @@ def whatif(
     changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if retention_interval is not None:
         changes["retention_interval"] = retention(retention_interval)
-    with quiet_engine(), working(f"replaying {trace.name}") as progress:
+    with quiet_engine(), working(f"replaying {trace.name}", "vllm") as progress:
         found = what_if(trace, policy, output=output, progress=progress, **changes)
     emit(found.to_dict()) if json else show_whatif(found)
     if found.end == "stalled":

@@ -13,7 +13,9 @@ from radixflow.commands.shared import Json, TraceFiles, app, typed_command
 @app.command()
 def export(
     traces: TraceFiles,
-    to: Annotated[str, typer.Option(help="chrome, parquet, csv, latex or figures.", show_default=False)],
+    to: Annotated[
+        str, typer.Option(help="figures, latex, chrome (also for Perfetto), parquet or csv.", show_default=False)
+    ],
     output: Annotated[
         Path,
         typer.Option(
@@ -36,9 +38,10 @@ def export(
     ] = None,
     json: Json = False,
 ) -> None:
-    """For other tools and for papers: Perfetto, Parquet, CSV, LaTeX tables, figures."""
+    """For papers and other tools: figures, LaTeX, Perfetto, Parquet."""
 
     from radixflow import export as exports
+    from radixflow.analysis.prose import counted
     from radixflow.figures.glyphs import lacking, letters_without_glyph
     from radixflow.printing import emit, note, opening, show_text, working
 
@@ -49,6 +52,7 @@ def export(
         "latex": exports.to_latex,
         "figures": exports.to_figures,
     }
+    to = {"perfetto": "chrome"}.get(to, to)
     if to not in kinds:
         raise ValueError(f"--to {to}: unknown, expected one of {', '.join(kinds)}")
     wishes = {"first": first, "last": last, "round": round, "request": request, "width": width, "style": style}
@@ -70,4 +74,5 @@ def export(
         emit({"to": to, "path": str(path), "traces": [trace.id for trace in opened]})
     else:
         files = sum(one.is_file() for one in path.rglob("*")) if path.is_dir() else 1
-        show_text(f"{to}  {path}" + (f"  {files:,} files there" if path.is_dir() else ""))
+        where = f"{counted(files, 'file')} in {path}" if path.is_dir() else str(path)
+        show_text(where + (": open it in ui.perfetto.dev or chrome://tracing" if to == "chrome" else ""))

@@ -51,7 +51,7 @@ def explain(
     round: Annotated[int | None, typer.Option(help="Explain this round instead.")] = None,
     json: Json = False,
 ) -> None:
-    """Why a request waited, what a round did, or what held a whole trace up."""
+    """Why a request waited, what a round did, what held a run up."""
     from radixflow import analysis
     from radixflow.printing import emit, opening, show_text, working
 
@@ -70,7 +70,7 @@ def explain(
 
 @app.command()
 def check(trace: TraceFile, json: Json = False) -> None:
-    """Properties that must hold, and findings: what is wrong, by name."""
+    """What is wrong with a run, by name, and what it keeps to."""
     from radixflow.analysis.check import check as check_trace
     from radixflow.printing import emit, opening, show_check, working
 
@@ -82,7 +82,7 @@ def check(trace: TraceFile, json: Json = False) -> None:
 
 @app.command()
 def evictions(traces: TraceFiles, json: Json = False) -> None:
-    """Who evicted whom, and what trajectories had left when they came back, beside the theory."""
+    """Who evicted whose prefix, and what that cost on return."""
     from radixflow.analysis import evictors, summarize_evictions
     from radixflow.printing import emit, opening, show_evictions
 

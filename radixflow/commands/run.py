@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from radixflow.commands.shared import Interrupted, Json, app, key_values, retention
+from radixflow.scheduling.policies import POLICIES
 
 
 @app.command()
 def run(
     workload: Annotated[str, typer.Argument(help="A built-in's name, or a file in any format that `workloads` lists.")],
-    policy: Annotated[str, typer.Option(help="A policy; several (a,b or all) are run and compared.")] = "radixflow",
+    policy: Annotated[str, typer.Option(help=f"{', '.join(POLICIES)}; a,b or all compares.")] = "radixflow",
     engine: Annotated[str, typer.Option(help="sim (modelled worker, virtual time) or vllm (the real engine).")] = "sim",
     model: Annotated[str | None, typer.Option(help="Profile (sim), or tiny model, folder or hub id (vllm).")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Trace to write.")] = None,
@@ -83,13 +84,15 @@ def run(
     policies = _policies(policy)
     evicted = "" if eviction == "lru" else f"-{eviction}"
     stem = as_file_name(loaded.name)
+    if engine == "vllm":  # beside a simulated run of the same workload, not over it
+        stem += "-vllm"
     paths = [_trace_path(output, f"{stem}-{name}{evicted}", alone=len(policies) == 1) for name in policies]
     replaced = [path for path in paths if path != output and path.exists()]
     for path in paths:
         split_name(path)  # a wrong name is refused before an engine starts
     done = []
     for name, path in zip(policies, paths, strict=True):
-        with quiet_engine(), working(f"{loaded.name} under {name}") as progress:
+        with quiet_engine(), working(f"{loaded.name} under {name}", "vllm") as progress:
             done.append(
                 run_workload(
                     loaded,

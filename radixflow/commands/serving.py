@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from radixflow.commands.shared import Json, app, key_values
+from radixflow.commands.shared import Json, app, ends_by_interrupt, key_values
 
 
 @app.command()
@@ -22,20 +22,21 @@ def dash(
         str | None, typer.Option(help="Show the tree of a running `radixflow index`: http://127.0.0.1:9109.")
     ] = None,
 ) -> None:
-    """The dashboard: rounds, bubbles and the prefix tree, replayed and live; the tree across engines."""
+    """The dashboard: rounds and prefix tree, replayed or live."""
     from radixflow.printing import working
     from radixflow_dashboard import serve
 
-    serve(
-        traces or [],
-        trace_dir=trace_dir,
-        host=host,
-        port=port,
-        token=token,
-        browser=browser,
-        index=index,
-        reading=working,
-    )
+    with ends_by_interrupt():
+        serve(
+            traces or [],
+            trace_dir=trace_dir,
+            host=host,
+            port=port,
+            token=token,
+            browser=browser,
+            index=index,
+            reading=working,
+        )
 
 
 @app.command()
@@ -59,7 +60,7 @@ def index(
     host: Annotated[str, typer.Option(help="What is served names tenants: think before you open it.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535)] = 9109,
 ) -> None:
-    """One index over the prefix caches of several engines, running or recorded: its metrics and its tree."""
+    """One index over the prefix caches of several engines."""
     from radixflow.index.service import FollowedEngine, parse_layout, serve
     from radixflow.printing import working
 
@@ -82,7 +83,7 @@ def fleet(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Several simulated engines over one stream of requests: does routing by readiness pay?"""
+    """Several simulated engines over one stream: is routing worth it?"""
     from radixflow.fleet import ROUTINGS, compare_routings
     from radixflow.printing import emit, quiet_engine, show_fleet, working
     from radixflow.workloads import load_workload

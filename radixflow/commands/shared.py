@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +13,35 @@ import typer
 app = typer.Typer(
     name="radixflow",
     help="See what an LLM serving scheduler does, round by round, and why.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich cuts option names in a narrow terminal
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+
+@app.callback(invoke_without_command=True)
+def radixflow(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Say which versions are installed.")] = False,
+) -> None:
+    """See what an LLM serving scheduler does, round by round, and why."""
+    if version:
+        from importlib.metadata import PackageNotFoundError
+        from importlib.metadata import version as installed
+
+        from radixflow.scheduling.versions import installed_vllm
+
+        try:
+            vllm = f"vLLM {installed_vllm()}"
+        except (ImportError, PackageNotFoundError):
+            vllm = "no vLLM"
+        typer.echo(f"radixflow {installed('radixflow')}, {vllm}, Python {sys.version.split()[0]}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
 TraceFile = Annotated[Path, typer.Argument(help="A trace: *.rft.jsonl or *.rft.jsonl.zst.", show_default=False)]
@@ -25,6 +51,15 @@ DENSE = "dense"
 
 class Interrupted(Exception):
     """A command was interrupted and has kept something; the message says what."""
+
+
+@contextmanager
+def ends_by_interrupt() -> Iterator[None]:
+    """For what runs until somebody stops it: Ctrl-C is its end, not a failure."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("\nended", err=True)
 
 
 def key_values(given: list[str]) -> dict[str, Any]:

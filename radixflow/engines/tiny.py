@@ -106,12 +106,15 @@ def list_tiny_models() -> list[str]:
 
 
 def is_tiny(model: str) -> bool:
+    """Whether `model` names a tiny model. ValueError for a name of their kind that none has."""
+    if model.startswith("tiny-") and model not in _CONFIGS and not Path(model).exists():
+        raise ValueError(f"unknown tiny model {model!r}: expected one of {', '.join(_CONFIGS)}")
     return model in _CONFIGS
 
 
 def tiny_config(name: str) -> dict[str, Any]:
     """The model's `config.json`. Raises ValueError that names the known ones."""
-    if name not in _CONFIGS:
+    if not is_tiny(name):
         raise ValueError(f"unknown tiny model {name!r}: expected one of {', '.join(_CONFIGS)}")
     return json.loads(json.dumps(_CONFIGS[name]))
 

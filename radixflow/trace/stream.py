@@ -122,7 +122,7 @@ class LineStream:
             )
         elif not self._head.lstrip().startswith(b"{"):
             raise TraceError(
-                f"{self.path}: not a trace: it begins with {self._head[:12]!r}, "
+                f"{self.path}: not a trace: it begins with {_shown(self._head[:12])}, "
                 'expected {"kind":"trace", ...}'
             )
         self._identity = (stat.st_dev, stat.st_ino)
@@ -153,3 +153,9 @@ def _split(parts: list[bytes]) -> tuple[bytes, bytes]:
     data = b"".join(parts)
     end = data.rfind(b"\n") + 1
     return data[:end], data[end:]
+
+
+def _shown(head: bytes) -> str:
+    """A file's first bytes for people: as text where they are text, else in hexadecimal digits."""
+    text = head.decode("utf-8", "replace").splitlines()[0] if head.strip() else ""
+    return repr(text) if text.isprintable() and "\ufffd" not in text else head.hex(" ")

@@ -86,6 +86,8 @@ def existing_file(source: str | Path, known: list[str]) -> Path:
         raise WorkloadError(f"{path}: a directory; expected a workload file or a built-in name")
     if exists:
         return path
+    if path.suffix or path.parent != Path():  # meant as a file
+        raise WorkloadError(f"{path}: no such file; docs/workloads.md says how to write a workload")
     raise WorkloadError(
         f"{path}: no such file, and no built-in workload of that name; {near(str(source), known, 'built in')}"
     )

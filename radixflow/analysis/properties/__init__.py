@@ -22,4 +22,7 @@ PROPERTIES = (
 
 NAMES = tuple(one.name for one in PROPERTIES)
 
-__all__ = ["NAMES", "PROPERTIES", "Property"]
+PROMISES = {one.name: one.promise for one in PROPERTIES}
+"""What each says, in a sentence."""
+
+__all__ = ["NAMES", "PROMISES", "PROPERTIES", "Property"]

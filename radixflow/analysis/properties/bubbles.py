@@ -15,6 +15,10 @@ class NoAvoidableBubble(Tally):
     of others."""
 
     name = "no_avoidable_bubble_without_other"
+    promise = (
+        "no row stays free that a waiting request could have used, unless an Other ended the scan; "
+        "native scheduling makes no such promise"
+    )
 
     def __init__(self, evidence):
         super().__init__(evidence)
@@ -49,6 +53,7 @@ class Monotonicity(Tally):
     the batch."""
 
     name = "monotonicity"
+    promise = "a larger batch makes no other request ready: an assumption of the paper"
 
     def __init__(self, evidence):
         super().__init__(evidence)

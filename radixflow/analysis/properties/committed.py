@@ -14,6 +14,7 @@ class CommittedBeforeRead(Tally):
     computed it."""
 
     name = "committed_before_read"
+    promise = "no state is read before it was written"
 
     def __init__(self, evidence):
         super().__init__(evidence)

@@ -12,6 +12,7 @@ class Feasible(Tally):
     request twice, and 0 <= free blocks <= usable blocks of the pool."""
 
     name = "feasible"
+    promise = "no round exceeds its rows, its tokens or the pool"
 
     def __init__(self, evidence):
         super().__init__(evidence)

@@ -22,6 +22,8 @@ class Tally:
     """Counts a property's cases and keeps the first that breaks it."""
 
     name = ""
+    promise = ""
+    """What holds, in a sentence."""
 
     def __init__(self, evidence):
         self._checked = 0

@@ -11,6 +11,7 @@ class NativeOrder(Tally):
     last in the batch, in that order."""
 
     name = "native_order"
+    promise = "nobody is visited out of the queue's order"
 
     def __init__(self, evidence):
         super().__init__(evidence)
@@ -57,6 +58,7 @@ class ContainsNative(Tally):
     """
 
     name = "contains_native"
+    promise = "each round takes all that native scheduling would have taken from the same queue"
 
     def __init__(self, evidence):
         super().__init__(evidence)

@@ -14,6 +14,7 @@ class Sums(Tally):
     negative."""
 
     name = "sums"
+    promise = "slots, waits and reuse add up exactly"
 
     def __init__(self, evidence):
         super().__init__(evidence)
