@@ -190,7 +190,9 @@ def test_ours_stand_beside_the_papers_with_the_verdict(results):
     ours = table[(table["model"] == "Qwen3.5-27B") & (table["metric"] == "rounds") & (table["policy"] == "radixflow")]
     assert ours.iloc[0]["published"] == pytest.approx(100 * (6529 / 11748 - 1))
     for row in table.itertuples():
-        assert row.inside == (row.low <= row.published <= row.high)
+        assert row.published_low <= row.published <= row.published_high
+        assert row.inside == (row.low <= row.published_high and row.published_low <= row.high)
+    assert table["inside"].isin([True, False]).all() and table["inside"].nunique() == 2
 
 
 def test_the_published_table_is_the_issues():
@@ -223,7 +225,7 @@ def test_the_command_writes_tables_and_figures_and_prints_one_object(tmp_path):
     found = json.loads(told.stdout)
     assert found["cells"] == 8 and all(found["claims"].values())
     written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    assert {"tables/table1.csv", "tables/table1.tex", "tables/side_by_side.csv"} <= written
+    assert {"tables/table1.csv", "tables/table1.tex", "tables/table1-all.tex", "tables/side_by_side.csv"} <= written
     assert {"figures/figure3-latency.pdf", "figures/figure4-rounds.svg"} <= written
     assert re.search(r"Qwen3\.5-9B", (tmp_path / "tables" / "table1.tex").read_text())
     with pytest.raises(ValueError, match="at most one of"):

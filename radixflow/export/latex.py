@@ -121,14 +121,19 @@ def latex_table(
     digits: int | Mapping[Any, int] = 3,
     index: bool = True,
     totals: int = 0,
+    blocks: bool = False,
+    environment: str = "table",
+    size: str = "",
 ) -> str:
     r"""A DataFrame as a `table` environment with booktabs rules, for `\input`. Needs `\usepackage{booktabs}`.
 
     Arguments: `frame` with one level of columns, or two, whose upper one becomes spanning headings; the index
     (of one level or more) goes first unless `index=False`, a repeated outer entry is left blank, and a rule
     parts the groups. `notes` are lines below the table. `digits` after the point for numbers that aren't whole,
-    for all columns, by column, or by upper heading. `totals` last rows stand below a rule. Texts are escaped,
-    None and NaN are `--`. Numbers are set to the right.
+    for all columns, by column, by upper heading, or by outer entry of the index. `totals` last rows stand below a
+    rule. `blocks` sets the outer entries of an index of several levels as lines above their rows, which saves a
+    column. `environment` is `table*` for a table over both columns of a page; `size`, such as `scriptsize`, sets the
+    rows smaller and closer. Texts are escaped, None and NaN are `--`. Numbers are set to the right.
     Raises ValueError for more than two levels of columns.
     """
     import pandas as pd
@@ -137,46 +142,60 @@ def latex_table(
     spanned = isinstance(frame.columns, pd.MultiIndex)
     if spanned and frame.columns.nlevels != 2:
         raise ValueError(f"a table with {frame.columns.nlevels} levels of columns, expected one or two")
-    stubs = frame.index.nlevels if index else 0
-    names = ["" if name is None else str(name) for name in frame.index.names] if index else []
+    levels = frame.index.nlevels if index else 0
+    blocks = blocks and levels > 1
+    stubs = levels - blocks
+    names = ["" if name is None else str(name) for name in frame.index.names[blocks:]] if index else []
     numeric = [_is_numeric(frame.iloc[:, k]) for k in range(len(columns))]
     heads = [str(column[-1] if spanned else column) for column in columns]
-    lines = [r"\begin{table}[tb]", r"\centering"]
+    lines = [rf"\begin{{{environment}}}[tb]", r"\centering"]
     if caption:
         lines.append(r"\setlength{\belowcaptionskip}{4pt}")
         lines.append(rf"\caption{{{escape(caption)}}}")
     if label:
         lines.append(rf"\label{{{label}}}")
+    if size:
+        lines.append(rf"{{\{size}\setlength{{\tabcolsep}}{{3pt}}")
     lines += [rf"\begin{{tabular}}{{@{{}}{'l' * stubs}{''.join('r' if n else 'l' for n in numeric)}@{{}}}}"]
     lines.append(r"\toprule")
     if spanned:
         lines += _spanners([str(column[0]) for column in columns], stubs)
     lines += [_row([*map(escape, names), *map(escape, heads)]), r"\midrule"]
-    before: tuple[Any, ...] = (None,) * stubs
+    before: tuple[Any, ...] = (None,) * levels
     for at, key in enumerate(frame.index):
-        own = (key if isinstance(key, tuple) else (key,)) if index else ()
+        whole: tuple[Any, ...] = (key if isinstance(key, tuple) else (key,)) if index else ()
+        begins = levels > 1 and (at == 0 or whole[:1] != before[:1])
         if totals and at == len(frame) - totals:
             lines.append(r"\midrule")
-        elif stubs > 1 and at and own[:1] != before[:1]:
+        elif at and begins:
             lines.append(r"\addlinespace")
-        same = next((k for k in range(stubs) if at == 0 or own[k] != before[k]), stubs) if stubs > 1 else 0
+        if blocks and begins:
+            wide = stubs + len(columns)
+            lines.append(rf"\multicolumn{{{wide}}}{{@{{}}l@{{}}}}{{\textit{{{_cell(whole[0], 3)}}}}} \\")
+        own, above = whole[blocks:], before[blocks:]
+        fresh = at == 0 or blocks and begins
+        same = next((k for k in range(stubs) if fresh or own[k] != above[k]), stubs) if stubs > 1 else 0
         cells = ["" if k < same else _cell(value, 3) for k, value in enumerate(own)]
         for k, column in enumerate(columns):
             upper = column[0] if spanned else column
-            places = digits if isinstance(digits, int) else digits.get(column, digits.get(upper, 3))
-            cells.append(_cell(frame.iloc[at, k], places))
+            cells.append(_cell(frame.iloc[at, k], _places(digits, column, upper, *whole[:1])))
         lines.append(_row(cells))
-        before = own
-    lines += [r"\bottomrule", r"\end{tabular}"]
+        before = whole
+    lines += [r"\bottomrule", r"\end{tabular}" + ("}" if size else "")]
     for note in notes:
         lines.append(rf"\par\smallskip{{\footnotesize {escape(note)}}}")
-    return "\n".join([*lines, r"\end{table}", ""])
+    return "\n".join([*lines, rf"\end{{{environment}}}", ""])
 
 
 def latex_document(tables: Iterable[str]) -> str:
     """Tables as a document that compiles by itself."""
     head = [r"\documentclass{article}", r"\usepackage{booktabs}", r"\usepackage[margin=2cm]{geometry}"]
     return "\n".join([*head, r"\begin{document}", *tables, r"\end{document}", ""])
+
+
+def _places(digits: int | Mapping[Any, int], *names: Any) -> int:
+    """Those of the first name that has any."""
+    return digits if isinstance(digits, int) else next((digits[name] for name in names if name in digits), 3)
 
 
 def _is_numeric(column: Any) -> bool:

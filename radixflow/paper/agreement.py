@@ -81,6 +81,8 @@ def real_agreement(
         runs.append(
             run_workload(workload, policy, engine="vllm", model=model, trace=path, probe=0, progress=tell, **options)
         )
+        if runs[-1].end == "interrupted":
+            raise KeyboardInterrupt(f"{path} holds what ran; a run on the real engine begins again")
         summary = summarize(open_trace(path))
         notes += [note for note in runs[-1].notes if note not in notes]
         rows.append(

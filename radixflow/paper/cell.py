@@ -133,6 +133,8 @@ def run_cell(cell: Cell) -> CellResult:
     profile = get_profile(cell.model)
     options = type(workload.engine)(**profile.engine_options()).resolved(**dict(cell.options))
     tally = tally_run(workload, options, list(profile.groups), get_policy(cell.policy), LinearCost(*cell.cost))
+    if tally.end == "interrupted":  # the engine ends such a run by itself: a part of a cell is no result
+        raise KeyboardInterrupt
     groups: dict[str, list[str]] = {}
     for request in workload.requests:
         groups.setdefault(request.group or request.id, []).append(request.id)
@@ -181,13 +183,15 @@ def _articles(texts: Texts, seed: int, scale: float) -> list[Article]:
 def read_result(path: Path, cell: Cell) -> CellResult | None:
     """The result in this file, if it is this cell's; None where there is none or it is another's.
 
-    A cell run with another cost, say, has the same name: its result doesn't count.
+    A cell run with another cost, say, has the same name: its result doesn't count, nor does that of an interrupted
+    run.
     """
     try:
         result = msgspec.json.decode(path.read_bytes(), type=CellResult)
     except (FileNotFoundError, msgspec.DecodeError):
         return None
-    return result if result.cell == json.loads(json.dumps(asdict(cell))) else None
+    whole = result.end != "interrupted"
+    return result if whole and result.cell == json.loads(json.dumps(asdict(cell))) else None
 
 
 def write_result(path: Path, result: CellResult) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
-from rich import box
-from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
 from rich.text import Text
 
 from radixflow.consoles import err, out
 from radixflow.paper.experiment import Progress
+from radixflow.paper.frames import show_frame
+from radixflow.paper.page import POINTS, costs_frame, part_of_the_whole, spread, tables_own
+from radixflow.paper.tables import ablation_wide
+from radixflow.paper.words import WHATIF, number, words
 
 
 @contextmanager
@@ -57,76 +57,69 @@ def _left(p: Progress) -> str:
     return f"about {minutes}:{seconds:02d} left"
 
 
-def show_frame(frame: pd.DataFrame, title: str, digits: int = 2) -> None:
-    """A DataFrame as a table; two levels of columns become two lines of heading."""
-    table = Table(box=box.SIMPLE_HEAD, title=Text(title), title_justify="left", title_style="bold", pad_edge=False)
-    flat = frame.reset_index() if frame.index.name or frame.columns.nlevels > 1 else frame
-    for column in flat.columns:
-        heading = "\n".join(part for part in column if part) if isinstance(column, tuple) else str(column)
-        text = not pd.api.types.is_numeric_dtype(flat[column])
-        table.add_column(heading.replace("_", " "), justify="left" if text else "right")
-    for row in flat.itertuples(index=False):
-        table.add_row(*(Text(cell_text(value, digits)) for value in row))
-    # As wide as it is: a narrow terminal breaks its lines, and loses nothing of them.
-    whole = Measurement.get(out, out.options.update(max_width=10_000), table).maximum
-    out.print(table, width=max(whole, out.width), crop=False)
-
-
-def cell_text(value: Any, digits: int = 2) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value.is_integer() or abs(value) >= 1_000 else f"{value:,.{digits}f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
 def show_report(tables: dict[str, pd.DataFrame]) -> None:
     """Tables 1 and 2, the ablation, the cost identity, tails, and ours beside the paper's."""
-    show_frame(tables["table1"], "Table 1: latency, rounds, reuse", 3)
-    show_frame(tables["table2"], "Table 2: rows a round, first selection", 3)
-    rounds = tables["ablation"][tables["ablation"]["metric"] == "rounds"] if len(tables["ablation"]) else pd.DataFrame()
-    if len(rounds):
-        rounds = rounds[rounds["part"].isin(["admission", "traversal", "both", "fragmentation"])]
-        wide = rounds.assign(cell=[_spread(row) for row in rounds.itertuples()]).pivot(
-            index=["model", "stream"], columns="part", values="cell"
-        )
-        show_frame(wide.reset_index(), "Ablation: change of rounds in percent, [interval]")
+    if missing := part_of_the_whole(tables["cells"]):
+        out.print(Text(missing + "\n", style="yellow"))
+    show_frame(tables["table1"], "Table 1")
+    show_frame(tables["table2"], "Table 2")
+    wide = ablation_wide(tables["ablation"])
+    if len(wide):
+        for part in wide.columns[2:]:
+            wide[part] = [None if found is None else spread(*found[:3], 1) for found in wide[part]]
+        show_frame(wide, "Ablation: change of rounds in percent [95% interval]", labels=2)
     cost = tables["cost_identity"]
     if len(cost):
         worst = float(cost["residual"].abs().max())
         out.print(
             f"cost identity: {int(cost['holds'].sum())} of {len(cost)} pairs hold; largest residual {worst:g} ns\n"
         )
-    show_frame(tables["tails"], "Tails of latency, seconds", 3)
-    beside = tables["side_by_side"]
-    if len(beside):
-        told = beside.assign(
-            ours=[_spread(row._replace(change=row.ours)) for row in _with_change(beside)],
-            inside=[verdict(row.inside) for row in beside.itertuples()],
-        )[["model", "stream", "metric", "policy", "against", "ours", "published", "unit", "inside"]]
-        show_frame(told, "Ours beside the paper's: change, [interval]")
+    show_frame(tables["tails"], "Tails of latency", labels=2)
+    show_beside(tables["side_by_side"])
     if len(tables["round_cost"]):
-        show_frame(tables["round_cost"], "Round cost a + b * tokens, fitted to Radix alone", 3)
+        show_frame(costs_frame(tables["round_cost"]), "Round cost a + b * tokens, fitted to Radix alone")
     out.print(
-        Text("fitted: Radix's latency and rounds (two parameters a model). predicted: everything else.", style="dim")
+        Text(
+            "Fitted to Radix's published latency and rounds: a round's cost, two parameters a model. All else of ours "
+            "is predicted.\n",
+            style="dim",
+        )
     )
 
 
-def _with_change(frame: pd.DataFrame) -> list[Any]:
-    return list(frame.assign(change=frame["ours"]).itertuples())
+def show_beside(beside: pd.DataFrame) -> None:
+    """Ours beside the paper's, a table for what is compared with what."""
+    if beside.empty:
+        return
+    own = tables_own(beside)
+    for text, rows in (("", beside[own]), (", from its text", beside[~own])):
+        for against, policy in dict.fromkeys(zip(rows["against"], rows["policy"], strict=True)):
+            pair = rows[(rows["against"] == against) & (rows["policy"] == policy)]
+            digits = [1 if text else POINTS if row.unit == "points" else 2 for row in pair.itertuples()]
+            told = pd.DataFrame(
+                {
+                    "model": pair["model"],
+                    "metric": [_what(row) for row in pair.itertuples()],
+                    "ours [95% interval]": [
+                        spread(row.ours, row.low, row.high, n) for row, n in zip(pair.itertuples(), digits, strict=True)
+                    ],
+                    "paper": [
+                        number(row.published, n, signed=True) for row, n in zip(pair.itertuples(), digits, strict=True)
+                    ],
+                    "verdict": [verdict(row.inside) for row in pair.itertuples()],
+                }
+            )
+            show_frame(told, f"Ours beside the paper's{text}: {against} to {policy}, percent", labels=2)
 
 
-def _spread(row: Any) -> str:
-    if math.isnan(row.low):
-        return f"{row.change:+.2f}"
-    return f"{row.change:+.2f} [{row.low:+.2f}, {row.high:+.2f}]"
+def _what(row: Any) -> str:
+    stream = "" if row.stream == "all" else f", {row.stream}"
+    return words(row.metric) + stream + (" (points)" if row.unit == "points" else "")
 
 
 def verdict(inside: Any) -> str:
-    """Whether the published change lies in our interval."""
-    return "one replicate" if inside is None else "inside the interval" if inside else "outside"
+    """Whether the published change, as far as its digits tell, lies in our interval."""
+    return "(one replicate)" if inside is None else "inside" if inside else "outside"
 
 
 def show_claims(claims: Sequence[tuple[str, bool]]) -> None:
@@ -136,12 +129,10 @@ def show_claims(claims: Sequence[tuple[str, bool]]) -> None:
 
 def show_whatif(found: Any) -> None:
     """The recorded run, its own prediction with the error, and the prediction asked for."""
-    told = ", ".join(f"{name} {value}" for name, value in found.changes.items())
-    table = found.table.dropna(how="all").reset_index(names="metric")
-    for name in ("error", "change"):
-        table[name] = ["-" if value != value else f"{100 * value:+.2f}%" for value in table[name]]
-    show_frame(table, f"what if: {found.policy}{', ' + told if told else ''}", 3)
+    told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in found.changes.items())
+    show_frame(whatif_frame(found.table), f"what if: {found.policy}{', ' + told if told else ''}")
     used = found.slots[(found.slots != 0).any(axis=1)].reset_index(names="cause")
+    used["cause"] = [str(cause).replace("_", " ") for cause in used["cause"]]
     show_frame(used, "slots by cause")
     if found.exact:
         out.print("the replay of the recorded policy equals the recorded run round for round")
@@ -151,6 +142,22 @@ def show_whatif(found: Any) -> None:
     cost = f"{1e3 * a:.3f} ms + {1e6 * b:.3f} us a token"
     out.print(f"round cost from the trace: {cost}, off by {found.cost_error:.1%} on average")
     for note in found.notes:
-        err.print(Text(f"note: {note}", style="yellow"))
+        err.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
     if found.trace is not None:
-        out.print(f"trace: {found.trace}")
+        out.print(Text(f"trace: {found.trace}"), soft_wrap=True)
+
+
+def whatif_frame(table: pd.DataFrame) -> pd.DataFrame:
+    """`WhatIf.table` in words: a row a metric that is known, each with its own number of decimals."""
+    rows = []
+    for name, row in table.dropna(how="all").iterrows():
+        metric = WHATIF[str(name)]
+        scale = 100 if metric.unit == "%" else 1
+        told = {"metric": metric.head}
+        for column, value in row.items():
+            share = column in ("error", "change")
+            places = 2 if share else metric.decimals
+            text = "-" if value != value else number((100 if share else scale) * value, places, signed=share)
+            told[str(column)] = text + "%" if share and text != "-" else text
+        rows.append(told)
+    return pd.DataFrame(rows)

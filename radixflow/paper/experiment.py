@@ -81,7 +81,7 @@ def run_experiment(
 
     jobs: processes on this machine (joblib). ray: the address of a Ray cluster (`auto`, `ray://host:port`,
     or `local` to start one here), whose workers need radixflow and vLLM; `folder` need not be shared.
-    A killed run has whole cells or none, and goes on where it stopped.
+    A killed run has whole cells or none, and goes on where it stopped. A KeyboardInterrupt says how many there are.
     """
     cells = list(cells)
     names = [cell.name for cell in cells]
@@ -101,10 +101,16 @@ def run_experiment(
             progress(Progress(resumed + done, len(cells), resumed, left))
 
     tell(0)
-    for done, (cell, result) in enumerate(_computed(todo, jobs, ray), 1):
-        write_result(_file(store, cell), result)
-        found[cell] = result
-        tell(done)
+    try:
+        for done, (cell, result) in enumerate(_computed(todo, jobs, ray), 1):
+            write_result(_file(store, cell), result)
+            found[cell] = result
+            tell(done)
+    except KeyboardInterrupt:
+        kept = sum(result is not None for result in found.values())
+        raise KeyboardInterrupt(
+            f"{kept} of {len(cells)} cells are kept in {store}, and the same command goes on from there"
+        ) from None
     return [result for result in found.values() if result is not None]
 
 

@@ -3,65 +3,82 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from radixflow.paper.claims import claims
-from radixflow.paper.console import cell_text
+from radixflow.paper.frames import cell_text
+from radixflow.paper.published import PAPERS, PUBLISHED_HERE, QUESTIONS, RADIX, RADIXFLOW
+from radixflow.paper.tables import SHOWN, ablation_wide
+from radixflow.paper.words import METRIC, metric_of, number, words
 
-SHOWN = ("latency", "rounds", "reuse", "rows_per_round", "first_selected")
+POINTS = 3
+"""Decimals of a change of reuse: the paper gives reuse to a thousandth of a percent."""
 
 
 def results_page(tables: dict[str, pd.DataFrame], command: str = "") -> str:
     """The report of `write_report`'s tables; numbers only, no interpretation."""
     cells = tables["cells"]
-    models, seeds = len(set(cells["model"])), len(set(cells["seed"]))
+    counts = [
+        _counted(len(set(cells[name])), f"{name}", "policies" if name == "policy" else f"{name}s")
+        for name in ("model", "policy", "stream", "order", "seed")
+    ]
     parts = [
         "## Results",
-        f"{len(cells)} cells: {models} models, {cells['policy'].nunique()} policies, "
-        f"{cells['stream'].nunique()} streams, {cells['order'].nunique()} orders, {seeds} "
-        f"{'seed' if seeds == 1 else 'seeds'}; {int(cells['questions'].sum()):,} questions, all simulated."
-        + (f" Made by `{command}`." if command else ""),
+        f"{_counted(len(cells), 'cell', 'cells')}: {', '.join(counts)}; {int(cells['questions'].sum()):,} questions, "
+        "all simulated." + (f" Made by `{command}`." if command else ""),
+        part_of_the_whole(cells),
         "\n".join(f"- {'yes' if holds else '**NO**'}: {sentence}" for sentence, holds in claims(tables)),
-        "### Reductions beside the paper's",
-        "Change from radix to radixflow in percent (reuse in points), 95% interval over replicates in brackets.",
-        _reductions(tables["side_by_side"]),
-        "### What the text of the paper gives besides",
-        _further(tables["side_by_side"]),
-        "### Latency, rounds, reuse",
-        _beside(tables["table1"], (3, 0, 2)),
-        "### Rows a round, wait until first selected",
-        _beside(tables["table2"], (2, 3)),
-        "### Which part of the gain is which (rounds, percent)",
-        _ablation(tables["ablation"]),
-        "### Tails of latency, seconds",
-        _markdown(tables["tails"].columns, tables["tails"].itertuples(index=False), 3),
     ]
+    sections = {
+        "Reductions beside the paper's": _reductions(tables["side_by_side"]),
+        "What the text of the paper gives besides": _further(tables["side_by_side"]),
+        "Latency, rounds, reuse": "Published latencies have three significant digits.\n\n" + _beside(tables["table1"]),
+        "Rows a round, wait until first selected": _beside(tables["table2"]),
+        "Which part of the gain is which (rounds, percent)": _ablation(tables["ablation"]),
+        "Tails of latency, seconds": _tails(tables["tails"]),
+    }
+    parts += [f"### {heading}\n\n{section}" for heading, section in sections.items() if section]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _counted(n: int, one: str, many: str) -> str:
+    return f"{n:,} {one if n == 1 else many}"
+
+
+def part_of_the_whole(cells: pd.DataFrame) -> str:
+    """A sentence, where these cells aren't all that the paper ran; else nothing."""
+    asked = set(cells.groupby(["model", "policy", "seed"])["questions"].sum().tolist())
+    if asked == {QUESTIONS}:
+        return ""
+    most = f"{max(asked):,} of its {QUESTIONS:,} questions" if max(asked) < QUESTIONS else "other questions"
+    return f"Not the paper's whole experiment ({most}): rounds and times don't compare with the published ones."
 
 
 def costs_table(costs: pd.DataFrame) -> str:
     """The fitted round costs in Markdown."""
-    heads = (
-        *("model", "a, ms", "b, us", "latency reached / target, s", "rounds reached / target", "rounds off"),
-        *("a known to", "b known to"),
-    )
-    rows = [
-        (
-            row.model,
-            f"{row.a_ms:.2f}{' (floor)' if row.a_at_floor else ''}",
-            f"{row.b_us:.2f}",
-            f"{row.latency_reached:.3g} / {row.latency_target:g}",
-            f"{row.rounds_reached:,.0f} / {row.rounds_target:,.0f}",
-            f"{100 * (row.rounds_reached / row.rounds_target - 1):+.0f}%",
-            _known(row.a_uncertain),
-            _known(row.b_uncertain),
-        )
+    frame = costs_frame(costs)
+    return _markdown(frame.columns, frame.itertuples(index=False))
+
+
+def costs_frame(costs: pd.DataFrame) -> pd.DataFrame:
+    """The fitted round costs in words."""
+    return pd.DataFrame(
+        {
+            "model": row.model,
+            "a, ms": f"{row.a_ms:.2f}{' (floor)' if row.a_at_floor else ''}",
+            "b, us": f"{row.b_us:.2f}",
+            "latency reached / target, s": f"{row.latency_reached:.3f} / {row.latency_target:.3f}",
+            "rounds reached / target": f"{row.rounds_reached:,.0f} / {row.rounds_target:,.0f}",
+            "rounds off": f"{100 * (row.rounds_reached / row.rounds_target - 1):+.0f}%",
+            "a known to": _known(row.a_uncertain),
+            "b known to": _known(row.b_uncertain),
+        }
         for row in costs.itertuples()
-    ]
-    return _markdown(heads, rows)
+    )
 
 
 def _known(share: float) -> str:
@@ -71,73 +88,89 @@ def _known(share: float) -> str:
 def _reductions(beside: pd.DataFrame) -> str:
     if beside.empty:
         return ""
-    plain = beside[(beside["policy"] == "radixflow") & (beside["against"] == "radix") & (beside["stream"] == "all")]
+    plain = beside[tables_own(beside)]
     rows = []
     for model, own in plain.groupby("model", sort=False):
         row: list[str] = [str(model)]
         for metric in SHOWN:
             found = own[own["metric"] == metric]
-            row += _ours_and_theirs(found.iloc[0], 2) if len(found) else ["-", "-"]
+            row += _ours_and_theirs(found.iloc[0], POINTS if metric == "reuse" else 2) if len(found) else ["-", "-"]
         rows.append(row)
     heads = ["model"]
     for metric in SHOWN:
-        heads += [metric.replace("_", " "), "paper"]
-    return _markdown(heads, rows)
+        heads += [words(metric), "paper"]
+    how = (
+        "Change from radix to radixflow in percent (reuse in points), 95% interval over replicates in brackets. "
+        "*Inside*: the paper's change, which is known to the printed digits only, may lie in our interval."
+    )
+    return f"{how}\n\n{_markdown(heads, rows)}" if rows else ""
+
+
+def tables_own(beside: pd.DataFrame) -> np.ndarray:
+    """Which rows of `side_by_side` come from the paper's Tables 1 and 2, and not from its text."""
+    plain = (beside["policy"] == RADIXFLOW) & (beside["against"] == RADIX) & (beside["stream"] == "all")
+    return (plain & beside["metric"].isin(SHOWN)).to_numpy(bool)
 
 
 def _further(beside: pd.DataFrame) -> str:
     if beside.empty:
         return ""
-    plain = (beside["policy"] == "radixflow") & (beside["against"] == "radix") & beside["metric"].isin(SHOWN)
     rows = [
-        (
-            row.model,
-            row.stream,
-            row.metric.replace("_", " "),
-            f"{row.against} to {row.policy}",
-            *_ours_and_theirs(row, 1),
-        )
-        for row in beside[~(plain & (beside["stream"] == "all"))].itertuples()
+        (row.model, row.stream, words(row.metric), f"{row.against} to {row.policy}", *_ours_and_theirs(row, 1))
+        for row in beside[~tables_own(beside)].itertuples()
     ]
-    return _markdown(("model", "stream", "metric", "change from", "ours, percent", "paper"), rows)
+    return _markdown(("model", "stream", "metric", "change from", "ours, percent", "paper"), rows) if rows else ""
 
 
 def _ours_and_theirs(row: Any, digits: int) -> list[str]:
-    ours = f"{row.ours:+.{digits}f}"
-    if not math.isnan(row.low):
-        ours += f" [{row.low:+.{digits}f}, {row.high:+.{digits}f}]"
-    return [ours, f"{row.published:+.{digits}f}" + (" inside" if row.inside else "")]
+    ours = spread(row.ours, row.low, row.high, digits)
+    return [ours, number(row.published, digits, signed=True) + (" inside" if row.inside else "")]
 
 
-def _beside(table: pd.DataFrame, digits: Sequence[int]) -> str:
-    headings = list(dict.fromkeys(column[0] for column in table.columns))
-    kept = [column for column in table.columns if column[1].split(",")[0] in ("radix", "radix+flex", "radixflow")]
-    places = dict(zip(headings, digits, strict=True))
+def spread(change: float, low: float, high: float, digits: int = 2) -> str:
+    """A change with its interval, where it has one."""
+    told = [number(value, digits, signed=True) if not math.isnan(value) else "-" for value in (change, low, high)]
+    return told[0] if math.isnan(low) else f"{told[0]} [{told[1]}, {told[2]}]"
+
+
+def _beside(table: pd.DataFrame) -> str:
+    kept = papers_own(table)
     rows = [
-        [str(model), *(cell_text(float(table.loc[model, column]), places[column[0]]) for column in kept)]
-        for model in table.index
+        [str(model), *(cell_text(float(value), _decimals(column[0])) for column, value in row.items())]
+        for model, row in kept.iterrows()
     ]
-    return _markdown(["model", *(f"{column[0]}: {column[1]}" for column in kept)], rows)
+    return _markdown(["model", *(f"{column[0]}: {column[1]}" for column in kept.columns)], rows)
+
+
+def papers_own(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns of `beside_published` that the paper's own table has, and `radix+flex`; all where it has none."""
+    kept = [column for column in table.columns if column[1].removesuffix(PUBLISHED_HERE) in PAPERS]
+    ours = any(not column[1].endswith(PUBLISHED_HERE) for column in kept)
+    return table.loc[:, kept] if ours else table
+
+
+def _decimals(head: str) -> int:
+    found = metric_of(head)
+    return found.decimals if found else 2
 
 
 def _ablation(table: pd.DataFrame) -> str:
-    if table.empty:
+    wide = ablation_wide(table)
+    if wide.empty:
         return ""
-    own = table[table["metric"] == "rounds"]
-    parts = [part for part in ("admission", "traversal", "both", "fragmentation") if part in set(own["part"])]
-    rows = []
-    for model, stream in dict.fromkeys(zip(own["model"], own["stream"], strict=True)):
-        by_part = own[(own["model"] == model) & (own["stream"] == stream)].set_index("part")
-        cells = []
-        for part in parts:
-            if part not in by_part.index:
-                cells.append("-")
-                continue
-            row = by_part.loc[part]
-            within = " (inside)" if row["said"] == "inside the interval" else ""
-            cells.append(f"{row['change']:+.1f}{within}")
-        rows.append([model, stream, *cells])
-    return _markdown(["model", "stream", *parts], rows)
+
+    def cell(found: tuple[float, float, float, str] | None) -> str:
+        if found is None:
+            return "-"
+        return number(found[0], 1, signed=True) + (" (inside)" if found[3] == "inside the interval" else "")
+
+    rows = [[*row[:2], *map(cell, row[2:])] for row in wide.itertuples(index=False, name=None)]
+    return "A change whose interval holds zero is marked *(inside)*.\n\n" + _markdown(wide.columns, rows)
+
+
+def _tails(table: pd.DataFrame) -> str:
+    plain = [METRIC[name].words if name in METRIC else name for name in table.columns]
+    return _markdown(plain, table.itertuples(index=False), 3)
 
 
 def _markdown(heads: Iterable[str], rows: Iterable[Iterable[Any]], digits: int = 2) -> str:

@@ -11,13 +11,16 @@ from radixflow.paper.cell import CellResult
 from radixflow.paper.costs import fitted_costs
 from radixflow.paper.experiment import results_table
 from radixflow.paper.fit import uncertainty
+from radixflow.paper.latex import write_latex
 from radixflow.paper.page import results_page
-from radixflow.paper.published import published_table
+from radixflow.paper.published import PAPERS, PUBLISHED_HERE, published_table
 from radixflow.paper.tables import ablation, changes, cost_identities, metrics_table, side_by_side
+from radixflow.paper.words import METRIC
 
 TABLES = "tables"
-TABLE1 = {"latency": "latency (s)", "rounds": "rounds", "reuse": "reuse (%)"}
-TABLE2 = {"rows_per_round": "rows a round", "first_selected": "first selected (s)"}
+REPORT = "report.md"
+TABLE1 = {name: METRIC[name].head for name in ("latency", "rounds", "reuse")}
+TABLE2 = {name: METRIC[name].head for name in ("rows_per_round", "first_selected")}
 """Columns of the paper's Tables 1 and 2 with their headings."""
 
 
@@ -40,35 +43,38 @@ def paper_tables(results: Iterable[CellResult]) -> dict[str, pd.DataFrame]:
         "tails": tails,
         "cost_identity": cost_identities(results, base),
         "side_by_side": side_by_side(results),
-        "round_cost": round_costs(),
+        "round_cost": round_costs(metrics["model"]),
     }
 
 
 def beside_published(metrics: pd.DataFrame, columns: dict[str, str]) -> pd.DataFrame:
-    """The paper's table: index model, columns (heading, policy) for every policy of ours, then (heading,
-    `policy, published`) for the two that the paper gives."""
+    """The paper's table: index model, columns (heading, policy): first those of the paper's own table (`papers_own`),
+    the published ones (`policy, published`) beside ours, then our other policies."""
     published = published_table().set_index(["model", "policy"])
     ours = metrics.set_index(["model", "policy"])
     models = list(dict.fromkeys(metrics["model"]))
     policies = list(dict.fromkeys(metrics["policy"]))
     made: dict[tuple[str, str], list[float]] = {}
     for name, heading in columns.items():
-        for policy in policies:
-            made[heading, policy] = [ours[name].get((model, policy)) for model in models]
-        for policy in published.index.unique("policy"):
-            made[heading, f"{policy}, published"] = [published[name].get((model, policy)) for model in models]
+        for policy in (*PAPERS, *(policy for policy in policies if policy not in PAPERS)):
+            if policy in policies:
+                made[heading, policy] = [ours[name].get((model, policy)) for model in models]
+            if policy in published.index.unique("policy"):
+                made[heading, f"{policy}{PUBLISHED_HERE}"] = [published[name].get((model, policy)) for model in models]
     frame = pd.DataFrame(made, index=pd.Index(models, name="model"))
     frame.columns = pd.MultiIndex.from_tuples(list(made))
     return frame
 
 
-def round_costs() -> pd.DataFrame:
-    """The fitted round costs: `a_ms`, `b_us`, what was aimed at and what was reached, how well it is determined.
+def round_costs(models: Iterable[str] | None = None) -> pd.DataFrame:
+    """The fitted round costs, of these models or all: `a_ms`, `b_us`, what was aimed at and what was reached, how
+    well it is determined.
 
     `a_uncertain`, `b_uncertain`: how far each may be off, as a share, if both figures are known to 1%.
     """
     rows = []
-    for fit in fitted_costs().values():
+    fits = fitted_costs()
+    for fit in (fits[model] for model in dict.fromkeys(fits if models is None else models) if model in fits):
         a_off, b_off = uncertainty(fit)
         rows.append(
             {
@@ -113,7 +119,6 @@ def write_report(
 ) -> dict[str, pd.DataFrame]:
     """Write `report.md`, `tables/*.csv`, `tables/*.tex`, `figures/*.pdf` and `.svg` into `folder`; the tables."""
     from radixflow import figures
-    from radixflow.export import latex_table
 
     results = list(results)
     folder = Path(folder)
@@ -127,15 +132,8 @@ def write_report(
         if flat.columns.nlevels > 1:
             flat = flat.set_axis([": ".join(part for part in column if part) for column in flat.columns], axis=1)
         flat.to_csv(store / f"{name}.csv", index=False)
-    (folder / "report.md").write_text(results_page(made, command), encoding="utf-8")
-    notes = (
-        "Simulated: vLLM's own scheduler, a modelled worker in virtual time. Radix's latency and rounds were fitted "
-        "to (two parameters a model, two figures); every other number of ours is a prediction.",
-    )
-    digits = {"latency (s)": 3, "rounds": 0, "reuse (%)": 3, "rows a round": 2, "first selected (s)": 3}
-    for name, caption in (("table1", "Latency, rounds and reuse"), ("table2", "Rows a round and first selection")):
-        text = latex_table(made[name], f"{caption}, ours and published", f"tab:{name}", notes, digits=digits)
-        (store / f"{name}.tex").write_text(text, encoding="utf-8")
+    (folder / REPORT).write_text(results_page(made, command), encoding="utf-8")
+    write_latex(made, store)
     runs = figure_runs(results)
     pictures = folder / "figures"
     pictures.mkdir(exist_ok=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,8 @@ METRICS = (
 )
 """Times in seconds, `reuse` in percent of prompt tokens, `throughput` in questions a second of the span from the
 first arrival to the last finish, streams one after another."""
+SHOWN = ("latency", "rounds", "reuse", "rows_per_round", "first_selected")
+"""Those of the paper's Tables 1 and 2."""
 LEVEL = 0.95
 KEYS = ["model", "policy"]
 
@@ -182,6 +185,22 @@ def ablation(results: Iterable[CellResult]) -> pd.DataFrame:
     return table[table["metric"].isin(["rounds", "latency", "reuse"])].assign(part=pd.Series(named, table.index))
 
 
+def ablation_wide(table: pd.DataFrame, metric: str = "rounds") -> pd.DataFrame:
+    """`ablation`'s rows of one metric, a row a model and stream in its order, a column a part: tuples (change, low,
+    high, said), None where a part wasn't measured."""
+    if table.empty:
+        return table
+    own = table[table["metric"] == metric]
+    parts = [part for part in ("admission", "traversal", "both", "fragmentation") if part in set(own["part"])]
+    made: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in own.itertuples():
+        made.setdefault((row.model, row.stream), {})[row.part] = (row.change, row.low, row.high, row.said)
+    return pd.DataFrame(
+        {"model": model, "stream": stream} | {part: found.get(part) for part in parts}
+        for (model, stream), found in made.items()
+    )
+
+
 def cost_identities(results: Iterable[CellResult], against: str = RADIX) -> pd.DataFrame:
     """T0 - T1 = (K0 - K1) c0 - K1 (c1 - c0) for every cell's pair with `against`, in exact rationals.
 
@@ -213,8 +232,10 @@ def side_by_side(results: Iterable[CellResult]) -> pd.DataFrame:
     """Ours beside the paper's: the change from `radix` to `radixflow` in each metric that the paper gives, and
     the further changes of its text.
 
-    Columns `model`, `stream`, `metric`, `policy`, `against`, `ours`, `low`, `high`, `published`, `unit` (percent,
-    or points for reuse), `inside` (whether the published change is in our interval; None without one).
+    Columns `model`, `stream`, `metric`, `policy`, `against`, `ours`, `low`, `high`, `published`, `published_low`,
+    `published_high` (between what it lies, by its printed digits), `unit` (percent, or points for reuse), `inside`
+    (whether the published change, as far as it is known, is in our interval; None without one). Models in the order
+    of the results.
     """
     results = list(results)
     pairs = dict.fromkeys([(RADIXFLOW, RADIX), *((row[2], row[3]) for row in FURTHER)])
@@ -222,17 +243,17 @@ def side_by_side(results: Iterable[CellResult]) -> pd.DataFrame:
     if ours.empty:
         return ours
     wanted = []
-    for model, row in PUBLISHED.items():
-        for metric in ("latency", "rounds", "reuse", "rows_per_round", "first_selected"):
-            before, after = getattr(row, metric)
-            published = after - before if metric == "reuse" else 100 * (after / before - 1)
-            wanted.append((model, "all", metric, RADIXFLOW, RADIX, published))
+    models = list(dict.fromkeys(result.cell["model"] for result in results))
+    for model in models:
+        for metric in SHOWN if model in PUBLISHED else ():
+            wanted.append((model, "all", metric, RADIXFLOW, RADIX, PUBLISHED[model].change(metric)))
     wanted += [(model, "all", metric, policy, base, change) for model, metric, policy, base, change in FURTHER]
     streams = changes(results, [(RADIXFLOW, "radix+flex")], ("model", "stream"))
     wanted += [
         ("Qwen3.5-27B", stream, "rounds", RADIXFLOW, "radix+flex", change)
         for stream, change in TRAVERSAL_BY_STREAM.items()
     ]
+    wanted = [row for model in models for row in wanted if row[0] == model]
     found = pd.concat([ours.assign(stream="all"), streams], ignore_index=True).set_index(
         ["model", "stream", "metric", "policy", "against"]
     )
@@ -241,10 +262,11 @@ def side_by_side(results: Iterable[CellResult]) -> pd.DataFrame:
         if tuple(key) not in found.index:
             continue
         row = found.loc[tuple(key)]
-        inside = None if math.isnan(row["low"]) else bool(row["low"] <= published <= row["high"])
+        inside = None if math.isnan(row["low"]) else published.may_be(row["low"], row["high"])
         rows.append(
             dict(zip(("model", "stream", "metric", "policy", "against"), key, strict=True))
-            | {"ours": row["change"], "low": row["low"], "high": row["high"], "published": published}
+            | {"ours": row["change"], "low": row["low"], "high": row["high"], "published": published.value}
+            | {"published_low": published.low, "published_high": published.high}
             | {"unit": "points" if key[2] == "reuse" else "percent", "inside": inside}
         )
     return pd.DataFrame(rows)

@@ -14,13 +14,8 @@ from radixflow.analysis import summarize
 from radixflow.analysis.diverge import diverge
 from radixflow.analysis.slots import slots
 from radixflow.engines.replay import Rebuilt, rebuild, replay
+from radixflow.paper.words import WHATIF
 from radixflow.trace import Trace, open_trace
-
-METRICS = (
-    *("rounds", "stalled_rounds", "scheduled_tokens", "row_visits", "rows_per_round", "empty_slots"),
-    *("avoidable_slots", "blocked_visits", "reuse_rate", "recomputed_tokens", "completed"),
-    *("latency_mean", "latency_p95", "latency_p99", "first_selected_mean", "host_seconds"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +119,7 @@ def _table(recorded: Trace, replayed: Trace, predicted: Trace) -> pd.DataFrame:
     columns = {
         name: _flat(trace) for name, trace in (("recorded", recorded), ("replayed", replayed), ("predicted", predicted))
     }
-    table = pd.DataFrame(columns, index=list(METRICS), dtype=float)
+    table = pd.DataFrame(columns, index=list(WHATIF), dtype=float)
     table["error"] = _share(table["replayed"], table["recorded"])
     table["change"] = _share(table["predicted"], table["replayed"])
     return table.filter(["recorded", "replayed", "error", "predicted", "change"])
@@ -140,7 +135,7 @@ def _flat(trace: Trace) -> dict[str, float | None]:
     for name, spread in (("latency", "latency"), ("first_selected", "first_selected_wait")):
         for part in ("mean", "p95", "p99"):
             found[f"{name}_{part}"] = found[spread][part] if found[spread] else None
-    return {name: found.get(name) for name in METRICS}
+    return {name: found.get(name) for name in WHATIF}
 
 
 def _plain(table: pd.DataFrame) -> dict[str, dict[str, float | None]]:
