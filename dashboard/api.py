@@ -58,7 +58,7 @@ def router(library: Library) -> APIRouter:
 
     @routes.get("/runs")
     async def runs() -> Response:
-        return await answer(lambda: {"runs": library.list()})
+        return await answer(lambda: {"runs": library.list(), "folder": library.folder_name})
 
     @routes.get("/overview")
     async def overview(request: Request) -> Response:
@@ -164,6 +164,7 @@ def overview_of(library: Library, key: str) -> dict[str, Any]:
             "end": trace.end.reason if trace.end else None,
             "gaps": sum(gap.rounds for gap in trace.gaps),
             "clock": trace.header.clock.arrivals,
+            "overlapping": trace.config.async_scheduling,
         }
 
 

@@ -20,6 +20,7 @@ from starlette.concurrency import run_in_threadpool
 import radixflow.widgets
 from radixflow.addresses import in_url, is_loopback, names_of, unavailable
 from radixflow.figures import palette
+from radixflow.trace.files import COMPRESSED, PLAIN
 from radixflow.trace.parts import Progress
 
 from . import api, callbacks, classroom, engines, exports, layout, live, metrics, panels
@@ -176,6 +177,8 @@ def serve(
     query = {"view": "engines" if index else None, "token": token}
     query = urlencode({name: value for name, value in query.items() if value})
     address = f"http://{in_url(host)}:{port}/" + (f"?{query}" if query else "")
+    if trace_dir is not None and not app.library.list():
+        say(f"{trace_dir}: no traces in this folder, expected files named *{PLAIN} or *{COMPRESSED}")
     say(f"radixflow dashboard on {address} (Ctrl-C ends it)")
     if browser and is_loopback(host):
         webbrowser.open(address)

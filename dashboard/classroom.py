@@ -20,56 +20,46 @@ MAX_POLICIES = 6
 
 def panel() -> list[Any]:
     """The builder. Workload and policies are chosen above it, in the same selectors as everywhere."""
+    how = "Drag, or move the focused one with Alt and an arrow key"
     return [
+        html.Div([html.H2("Build a run"), html.P(id="lab-note", className="soft")], className="lab-head"),
         html.Div(
             [
+                _number("max_num_seqs", "Rows a round (S)"),
+                _number("max_num_batched_tokens", "Tokens a round (T)"),
+                _number("block_size", "Tokens a block"),
+                _select("a", "Eviction A"),
+                _select("b", "Eviction B"),
                 html.Div(
                     [
-                        html.H2("Build a run"),
-                        html.P(id="lab-note", className="soft"),
-                        html.Div(
-                            [
-                                _number("max_num_seqs", "Rows a round (S)"),
-                                _number("max_num_batched_tokens", "Tokens a round (T)"),
-                                _number("block_size", "Tokens a block"),
-                            ],
-                            className="numbers",
-                        ),
-                        html.Div(
-                            [_select(name, label) for name, label in (("a", "Eviction A"), ("b", "Eviction B"))],
-                            className="numbers",
-                        ),
-                        html.Div(
-                            [
-                                html.Button("Run", type="button", id="lab-run", className="primary"),
-                                html.Button("Reset", type="button", id="lab-reset", className="quiet"),
-                                html.Span(id="lab-state", className="soft", role="status"),
-                            ],
-                            className="lab-actions",
-                        ),
+                        html.Button("Run", type="button", id="lab-run", className="primary"),
+                        html.Button("Reset", type="button", id="lab-reset", className="quiet"),
+                        html.Span(id="lab-state", className="soft", role="status"),
                     ],
-                    className="lab-form",
-                ),
-                html.Div(
-                    [
-                        html.Div(
-                            [
-                                html.H3("Order of arrival"),
-                                html.Span(
-                                    "Drag, or move the focused one with Alt and an arrow key",
-                                    className="soft",
-                                ),
-                            ],
-                            className="strip-title",
-                        ),
-                        html.Ol(id="order", className="order", **{"aria-label": "Order of arrival"}),
-                    ],
-                    className="lab-order",
+                    className="lab-actions",
                 ),
             ],
-            className="lab",
-        )
+            className="lab-fields",
+        ),
+        html.Div(
+            [
+                html.Div([html.H3("Order of arrival", title=how), html.Span(how, className="soft")]),
+                html.Ol(id="order", className="order", **{"aria-label": "Order of arrival"}),
+            ],
+            className="lab-order",
+        ),
     ]
+
+
+def starting() -> html.Section:
+    """Stands where the first run will, until it is there; the page says in it how far that is."""
+    return html.Section(
+        [html.H2(id="starting-title"), html.P(id="starting-words")],
+        id="starting",
+        className="card nothing",
+        role="status",
+        **{"aria-label": "Before the first run"},
+    )
 
 
 def _number(name: str, label: str) -> html.Label:

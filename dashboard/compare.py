@@ -13,6 +13,7 @@ from radixflow.analysis.compare import Comparison, compare
 from radixflow.analysis.diverge import Divergence
 from radixflow.analysis.metric_rows import METRICS, metric_rows
 from radixflow.figures import charts
+from radixflow.figures.wording import cause_words
 
 from .api import MAX_TRACES
 from .library import Library
@@ -71,7 +72,7 @@ def body(library: Library, keys: list[str], whole: bool, theme: str) -> list[Any
         grid.append(_chart("Latency, and its tail", charts.latency_ecdf(latency, theme), tall=True))
     costs = {label: cost.to_dict() if cost else None for label, cost in zip(found.labels[1:], found.costs, strict=True)}
     if any(costs.values()):
-        grid.append(_chart("Host time saved", charts.cost_identity(costs, theme), _identity(found)))
+        grid.append(_chart("Host time saved", charts.cost_identity(costs, theme, found.labels[0]), _identity(found)))
     refused = [f"{label}: {why}." for label, why in zip(found.labels[1:], found.refusals, strict=True) if why]
     if refused:
         out.append(html.P(["No cost identity. ", *refused], className="soft"))
@@ -119,16 +120,27 @@ def _parting(label: str, part: Divergence | None, first: str) -> html.P:
 
 
 def _table(found: Comparison, names: tuple[str, ...]) -> html.Div:
+    told = metric_rows([one.flat() for one in found.summaries], names)
+    # Each run's changes have as much room as the longest of them, so that its numbers end at one edge.
+    wide = [max((len(cells[k][1]) for _, cells in told), default=0) for k in range(len(found.labels))]
+
+    def cell(number: str, change: str, room: int) -> list[Any]:
+        beside = html.Span(change, className="change", style={"minWidth": f"{room}ch"})
+        return [number, " ", beside] if room else [number]
+
     head = [
         html.Th("Metric", scope="col", className="corner"),
-        *(html.Th(label, scope="col") for label in found.labels),
+        *(html.Th(cell(label, "", room), scope="col") for label, room in zip(found.labels, wide, strict=True)),
     ]
-    rows = []
-    for words, cells in metric_rows([one.flat() for one in found.summaries], names):
-        shown = [
-            html.Td([text, " ", html.Span(change, className="change")] if change else text) for text, change in cells
-        ]
-        rows.append(html.Tr([html.Th(words, scope="row"), *shown]))
+    rows = [
+        html.Tr(
+            [
+                html.Th(words, scope="row"),
+                *(html.Td(cell(*one, room)) for one, room in zip(cells, wide, strict=True)),
+            ]
+        )
+        for words, cells in told
+    ]
     table = html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="metrics")
     return html.Div(
         table, className="table-scroll", tabIndex=0, role="region", **{"aria-label": "Metrics side by side"}
@@ -189,7 +201,7 @@ def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
                 values = (values * 1000).round(3)
             data[f"{name}{k}"] = values
             children.append({"field": f"{name}{k}", "headerName": words, **number})
-        data[f"cause{k}"] = own["cause"].astype(object).where(own["cause"].notna(), "").to_numpy()
+        data[f"cause{k}"] = [cause_words(cause) if isinstance(cause, str) else "" for cause in own["cause"]]
         children.append({"field": f"cause{k}", "headerName": "Mostly", "width": width, "filter": True})
         columns.append({"headerName": label, "children": children})
     rows = data.astype(object).where(data.notna(), None).to_dict("records")

@@ -21,6 +21,7 @@ def page(of_index: bool = False) -> html.Div:
             _header(),
             html.Main(
                 [
+                    html.P(id="no-traces", className="notice", role="status", hidden=True),
                     _toolbar(),
                     html.Section(
                         classroom.panel(),
@@ -30,6 +31,7 @@ def page(of_index: bool = False) -> html.Div:
                     ),
                     _engines(),
                     _nothing(),
+                    classroom.starting(),
                     html.Div([_stage(), _aside()], className="desk"),
                     html.Section(
                         [html.H2("Compare"), html.Div(id="compare-body", className="compare-body")],
@@ -92,7 +94,9 @@ def _engines() -> html.Section:
 
 def _header() -> html.Header:
     tabs = [
-        html.Button(words, type="button", className="tab", **{"data-view": view, "aria-pressed": "false"})
+        html.Button(
+            words, type="button", className="tab", **{"data-view": view, "data-words": words, "aria-pressed": "false"}
+        )
         for view, words in VIEWS
     ]
     return html.Header(
@@ -175,8 +179,8 @@ def _toolbar() -> html.Div:
             _select("policy-b", "Policy B"),
             html.Div(
                 [
-                    html.Button("Rounds", type="button", **{"data-axis": "round", "aria-pressed": "true"}),
-                    html.Button("Time", type="button", **{"data-axis": "time", "aria-pressed": "false"}),
+                    _axis("Rounds", "round", "true"),
+                    _axis("Time", "time", "false"),
                 ],
                 className="segmented",
                 role="group",
@@ -186,6 +190,10 @@ def _toolbar() -> html.Div:
         ],
         className="toolbar",
     )
+
+
+def _axis(words: str, axis: str, pressed: str) -> html.Button:
+    return html.Button(words, type="button", **{"data-axis": axis, "data-words": words, "aria-pressed": pressed})
 
 
 def _select(id: str, label: str) -> html.Label:

@@ -177,6 +177,11 @@ class Library:
 
     # What there is
 
+    @property
+    def folder_name(self) -> str | None:
+        """What the trace folder is called, without where it lies; None where none was given."""
+        return None if self._folder is None else self._folder.name or "the root folder"
+
     def list(self) -> list[dict[str, Any]]:
         """All that may be offered to everybody: named files first, then the folder's."""
         self.refresh()

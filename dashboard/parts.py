@@ -58,7 +58,13 @@ def chip_row(part: Chips) -> list[Any]:
             shown.append(html.Span("scan stopped", className="stop-mark"))
     if part.more:
         shown.append(html.Span(f"and {part.more:,} more", className="more"))
+    if part.legend:
+        shown.append(html.Span([_key(*entry) for entry in part.legend], className="chip-legend"))
     return shown
+
+
+def _key(edge: str, said: str) -> html.Span:
+    return html.Span([html.Span(className=f"swatch pat-{edge}"), said])
 
 
 def chip(one: Chip) -> html.Button:

@@ -105,7 +105,7 @@ def test_a_link_to_runs_that_are_not_here_says_so_and_shows_others(browser, addr
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
     opened(page, address, "?traces=feedfeedfeedfeed.0000000000000000&round=999&request=none&first=5&last=2")
-    assert page.locator("#message").inner_text().startswith("no such trace")
+    assert page.locator("#message").inner_text().startswith("No such trace")
     assert len(drawn(page)["lanes"]) == 2
     page.goto("about:blank")
     context.close()

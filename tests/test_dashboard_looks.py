@@ -57,6 +57,51 @@ def test_axe_finds_no_fault(page, address, theme):
     assert faults(page) == []
 
 
+def test_the_chosen_tab_is_as_wide_as_its_words_and_moves_nothing(page, address):
+    opened(page, address)
+    places = """() => [...document.querySelectorAll(".tab")].map((tab) => {
+      const words = document.createRange();
+      words.selectNodeContents(tab);
+      const [inner, outer] = [words.getBoundingClientRect(), tab.getBoundingClientRect()];
+      return [outer.left, outer.width, inner.left - outer.left, outer.right - inner.right];
+    })"""
+    before = page.evaluate(places)
+    for view in ("compare", "engines", "classroom"):
+        page.click(f".tab[data-view={view}]")
+        now = page.evaluate(places)
+        assert [tab[:2] for tab in now] == [tab[:2] for tab in before]
+        assert all(abs(left - right) < 1 for *_, left, right in now), "words stand over the middle of their line"
+
+
+def test_numbers_of_a_metric_end_at_one_edge(page, address):
+    opened(page, address, "?view=compare")
+    page.wait_for_selector(".metrics .change:not(:empty)")
+    edges = page.evaluate(
+        """() => [1, 2].map((k) => [...document.querySelectorAll(`.metrics tr > :nth-child(${k + 1})`)].map((cell) => {
+          const number = document.createRange();
+          number.selectNodeContents(cell.firstChild);
+          return Math.round(number.getBoundingClientRect().right);
+        }))"""
+    )
+    assert [len(set(column)) for column in edges] == [1, 1], edges
+
+
+@pytest.mark.parametrize("width", [1280, 1366, 1440])
+def test_selectors_show_all_of_their_value(page, address, width):
+    page.set_viewport_size({"width": width, "height": 768})
+    opened(page, address)
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll(".toolbar select")].filter((select) => {
+          const pen = document.createElement("canvas").getContext("2d");
+          const style = getComputedStyle(select);
+          pen.font = style.font;
+          const room = select.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+          return pen.measureText(select.selectedOptions[0].textContent).width > room + 1;
+        }).map((select) => select.id)"""
+    )
+    assert cut == []
+
+
 def test_the_theme_can_be_chosen_and_stays(page, address):
     page.emulate_media(color_scheme="light")
     opened(page, address)

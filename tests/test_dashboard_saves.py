@@ -55,6 +55,30 @@ def test_the_menu_offers_what_can_be_had():
     assert {what for group in SAVED.values() for what in group} == set(OFFERS)
 
 
+def test_the_menu_leaves_out_what_these_runs_cannot_give(page, address, keys):
+    offered = "() => [...document.querySelectorAll('.saves li:not([hidden]) > span')].map((words) => words.textContent)"
+    alone = {"Timelines", "Prefix tree", "Round and queue", "Replay, works offline", "Rows a round", "Slots by cause"}
+    alone |= {"Waits by cause", "Requests"}
+    for traces, more in ((keys[:1], set()), (keys[:2], {"Metrics", "Host time saved"})):
+        opened(page, address, f"?traces={'.'.join(traces)}")
+        page.click("#downloads summary")
+        assert set(page.evaluate(offered)) == alone | more, "no latency without a clock"
+
+
+def test_why_nothing_could_be_saved_is_a_sentence_beside_the_menu(browser, address, keys):
+    page = browser.new_page()  # a refused download is an error in the console
+    opened(page, address, f"?traces={keys[0]}")
+    page.route(
+        "**/api/export?*", lambda route: route.fulfill(status=409, json={"error": "no latencies, expected some"})
+    )
+    page.click("#downloads summary")
+    page.locator("#downloads a[data-what=timeline]").first.click()
+    page.wait_for_function("() => document.getElementById('message').textContent === 'No latencies, expected some.'")
+    menu, said = page.locator(".saves").bounding_box(), page.locator("#message").bounding_box()
+    assert menu["y"] + menu["height"] <= said["y"]
+    page.close()
+
+
 def test_everything_offered_is_given(address, keys):
     for k, (what, formats) in enumerate(OFFERS.items()):
         # Each picture in one format, another one each time; whatever isn't a picture in all.

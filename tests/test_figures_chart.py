@@ -124,9 +124,7 @@ def test_an_exported_page_holds_everything_and_nothing_from_outside(flow, tmp_pa
     text = figures.export_html(flow, tmp_path / "f.html").read_text(encoding="utf-8")
     assert not re.findall(r"""(?:src|href)\s*=\s*["']?https?:""", text)
     assert "default-src 'none'" in text
-    data = json.loads(
-        re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1)
-    )
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1))
     assert data["labels"] == ["radixflow+noadmit"]
     assert sorted(map(int, data["runs"][0]["trees"])) == [1, 2, 3, 4]
 
@@ -151,15 +149,16 @@ def test_a_run_too_long_for_one_file_is_refused_with_the_way_out(monkeypatch, ra
 
 def test_the_charts_hold_the_numbers_they_were_given():
     rows = charts.rows_a_round({"radix": [1, 1, 3, 3], "flow": [4]}, 4)
-    assert list(rows.data[0].y) == [0, 0.5, 0, 0.5, 0]
-    assert list(rows.data[1].y) == [0, 0, 0, 0, 1]
+    assert [list(bar.x) for bar in rows.data] == [["1", "2", "3", "4"]] * 2
+    assert [list(bar.y) for bar in rows.data] == [[0.5, 0, 0.5, 0], [0, 0, 0, 1]]
+    assert list(rows.data[0].marker.line.width) == [1, 0, 1, 0], "a bar of nothing leaves no line"
     ecdf = charts.latency_ecdf({"radix": [3.0, 1.0, None, 2.0, 4.0]})
     assert list(ecdf.data[0].x) == [1, 2, 3, 4]
     assert list(ecdf.data[0].y) == [0.25, 0.5, 0.75, 1]
     assert list(ecdf.data[1].y) == [0.75, 0.5, 0.25]
     cost = {"saved_seconds": 3.0, "fewer_rounds_seconds": 4.5, "dearer_rounds_seconds": 1.5}
     bars = charts.cost_identity({"flow": cost, "async": None})
-    assert [list(bar.y) for bar in bars.data] == [[4.5], [-1.5], [3.0]]
+    assert [list(bar.x) for bar in bars.data] == [[4.5], [-1.5], [3.0]]
     table = pd.DataFrame({"a": [3, 0, 5], "b": [1, 0, 2]}, index=["avoidable", "capacity", "idle"])
     stacked = charts.slots_by_cause(table)
     assert [(bar.name, list(bar.x)) for bar in stacked.data] == [("avoidable", [3, 1]), ("idle", [5, 2])]
@@ -174,6 +173,30 @@ def test_causes_in_one_chart_are_told_apart_without_colour():
         assert len(set(looks)) == len(causes)
 
 
+def test_screen_and_paper_show_runs_and_causes_alike():
+    from radixflow.analysis.causes import SLOT_CAUSES, WAIT_CAUSES
+    from radixflow.figures.palette import fill
+    from radixflow.figures.patterns import RUN_HUES, of_cause
+    from radixflow.figures.printed import comparison as printed
+    from radixflow.figures.wording import CAUSE_WORDS
+
+    runs = [f"run {k}" for k in range(len(RUN_HUES))]
+    for k, bar in enumerate(charts.rows_a_round({run: [1] for run in runs}, 4).data):
+        look = printed._run_look(k, "light")
+        assert bar.marker.color == look["fc"] == fill(RUN_HUES[k], 0)
+        assert set(look["hatch"] or "") == set(bar.marker.pattern.shape)
+    for causes, chart in ((SLOT_CAUSES, charts.slots_by_cause), (WAIT_CAUSES, charts.waits_by_cause)):
+        table = pd.DataFrame({"a": [1.0] * len(causes)}, index=list(causes))
+        labels = [handle.get_label() for handle in printed._Stacked(table, "slots").handles("light")]
+        bars = chart(table).data
+        assert [bar.name for bar in bars] == labels == [CAUSE_WORDS[cause] for cause in causes]
+        assert not any("_" in label for label in labels)
+        for cause, bar in zip(causes[1:], bars[1:], strict=True):
+            look = printed.cause_look(cause, "light")
+            assert bar.marker.color == look["fc"]
+            assert set(look["hatch"] or "") == set(bar.marker.pattern.shape) == set(of_cause(cause).shape)
+
+
 def test_labels_from_outside_are_text_in_charts():
     chart = charts.rows_a_round({"<b>x</b>": [1]}, 2)
     assert chart.data[0].name == "&lt;b&gt;x&lt;/b&gt;"
@@ -181,8 +204,7 @@ def test_labels_from_outside_are_text_in_charts():
 
 def test_importing_figures_brings_in_no_plotting_library():
     code = (
-        "import sys, radixflow.figures\n"
-        "print(sorted({'matplotlib', 'plotly', 'vllm', 'torch'} & set(sys.modules)))\n"
+        "import sys, radixflow.figures\nprint(sorted({'matplotlib', 'plotly', 'vllm', 'torch'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"

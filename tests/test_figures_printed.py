@@ -14,7 +14,7 @@ from radixflow import figures
 from radixflow.analysis.run_labels import run_labels
 from radixflow.export import run_figures
 from radixflow.figures.figure import WIDTHS, styled
-from radixflow.figures.printed.comparison import CAUSE_HATCHES
+from radixflow.figures.patterns import of_cause
 from radixflow.figures.printed.runs import by_policy, ratios
 from radixflow.trace import open_trace
 
@@ -224,11 +224,9 @@ def test_bars_hold_the_slots_and_waits_of_each_run(traces):
 
 def test_causes_are_told_apart_by_their_hatch():
     from radixflow.analysis import SLOT_CAUSES, WAIT_CAUSES
-    from radixflow.figures.palette import SLOTS, slot_class
-    from radixflow.figures.printed.timeline import HATCHES
 
     for causes in (SLOT_CAUSES[1:], WAIT_CAUSES):
-        looks = [CAUSE_HATCHES.get(c) or HATCHES[SLOTS[slot_class(c)]["pattern"]] for c in causes]
+        looks = [of_cause(cause).hatch for cause in causes]
         assert len(set(looks)) == len(causes)
 
 

@@ -371,6 +371,38 @@ def test_an_exported_file_replays_offline_with_one_cursor(browser, tmp_path):
     assert asked == [file.as_uri()]
 
 
+def test_an_exported_files_tables_move_sideways_on_a_phone_and_break_no_word(browser, tmp_path):
+    traces = [opened(figure1("radix")), opened(figure1("radixflow+noadmit"))]
+    file = figures.export_html(traces, tmp_path / "figure1.html")
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(file.as_uri())
+    page.wait_for_selector(".scroll")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate(
+        "[...document.querySelectorAll('.scroll')].map((one) => one.scrollWidth > one.clientWidth)"
+    ) == [
+        True,
+        True,
+    ]
+    broken = page.evaluate(
+        """() => {
+          const found = [];
+          const walk = document.createTreeWalker(document.querySelector(".words"), NodeFilter.SHOW_TEXT);
+          for (let node; (node = walk.nextNode()); )
+            for (const word of node.data.matchAll(/[^\\s]+/g)) {
+              const range = document.createRange();
+              range.setStart(node, word.index);
+              range.setEnd(node, word.index + word[0].length);
+              const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+              if (lines.size > 1) found.push(word[0]);
+            }
+          return found;
+        }"""
+    )
+    page.close()
+    assert broken == []
+
+
 def test_the_module_is_a_widget_that_keeps_the_models_traits_in_step(page):
     trace = opened(figure1("radix"))
     state = {

@@ -36,6 +36,9 @@ function shownRows(most = 40) {
   return rows.length ? { rows: rows.join("."), of } : {};
 }
 
+// What a server says begins small: it follows the name of a file at a prompt. Names with a sign in them stay as they are.
+const sentence = (text) => text.replace(/^[a-z]+(?=[ ,:;.'])/, (word) => word[0].toUpperCase() + word.slice(1)).replace(/[^.!?…]$/, "$&.");
+
 // At once, then at most every so often, and always the last one.
 function throttle(action, ms) {
   let timer = 0;
@@ -62,15 +65,21 @@ async function start() {
   let messageTimer = 0;
   function say(text, passing = false) {
     const host = document.getElementById("message");
-    host.textContent = text;
+    host.textContent = sentence(text);
     host.hidden = false;
     clearTimeout(messageTimer);
     messageTimer = setTimeout(() => (host.hidden = true), passing ? 2500 : 9000);
   }
 
+  // Take back what was said, once it no longer holds.
+  function hush(text) {
+    const host = document.getElementById("message");
+    if (host.textContent === sentence(text)) host.hidden = true;
+  }
+
   const panes = createPanes(store, { say, play: () => transport.toggle(), loaded, chosenNode });
   const trajectories = createTrajectories(store, { panes, failed: (error) => overtaken(error) || say(error.message) });
-  const lab = createLab(store, { say });
+  const lab = createLab(store, { say, hush });
   const pickers = createPickers(store, { lab });
   const engines = createEngines(store, { pickers, say, save, shown: () => (page.dataset.ready = "true") });
 
@@ -208,12 +217,26 @@ async function start() {
     }
   });
   const downloads = document.getElementById("downloads");
+  // Only what can be drawn of these runs is offered.
+  const several = () => store.get().traces.length > 1;
+  const clocked = () => store.get().traces.every((key) => panes.overviews.get(key)?.clock);
+  const always = () => true;
+  const applies = {
+    timeline: always, tree: always, round: always, replay: always, rows: always, slots: always, waits: always, requests: always,
+    request: () => store.get().request !== null,
+    trajectories: () => trajectories.describe() !== null,
+    bars: () => trajectories.describe() !== null,
+    latency: clocked,
+    metrics: several,
+    // Where steps overlap, the time of one isn't its cost.
+    cost: () => several() && store.get().traces.filter((key, k) => !panes.overviews.get(key)?.overlapping && k > 0).length > 0 && !panes.overviews.get(store.get().traces[0])?.overlapping,
+  };
   downloads.addEventListener("toggle", () => {
     const { round, request, first, last } = store.get();
     const query = { traces: panes.among(), shown: panes.shown(), round, first: first ?? 1, last: last ?? panes.longest(), theme: theme() };
     for (const link of downloads.querySelectorAll("a")) {
       const { what, format } = link.dataset;
-      link.closest("li").hidden = !panes.shown() || (["trajectories", "bars"].includes(what) && !trajectories.describe()) || (what === "request" && request === null);
+      link.closest("li").hidden = !applies[what]?.() || !panes.shown();
       const more = what === "request" && request !== null ? { request } : what === "requests" ? shownRows() : {};
       link.href = `/api/export?${new URLSearchParams({ ...query, what, format, ...more })}`;
     }

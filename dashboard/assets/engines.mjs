@@ -66,7 +66,7 @@ export function createEngines(store, { pickers, say, shown, save }) {
     }
     tell(ofIndex
       ? `Index at ${answer.index}, asked each second`
-      : `${data.engines.length === 1 ? "The run" : "The runs"} shown, each as an engine, as round ${n(store.get().round)} left ${data.engines.length === 1 ? "its cache" : "their caches"}`);
+      : `${data.engines.length === 1 ? "The run shown as an engine" : "The runs shown, each as an engine"}, in round ${n(store.get().round)}. What a round computes is ready from the next one on: until then its mark is hollow.`);
   }
 
   function tell(words) {
@@ -104,8 +104,9 @@ export function createEngines(store, { pickers, say, shown, save }) {
     const sized = data.engines.some((engine) => engine.bytes !== null);
     const head = ["Engine", "Blocks", ...(sized ? ["Bytes"] : []), "State"];
     const rows = data.engines.map((engine) => [engine.name, n(engine.blocks), ...(sized ? [engine.bytes === null ? "" : bytes(engine.bytes)] : []), engine.state]);
-    const again = data.duplicated_bytes === null ? countedBlocks(data.duplicated) : `${countedBlocks(data.duplicated)}, ${bytes(data.duplicated_bytes)}`;
-    const out = [el("h3", "", "What they hold"), table(head, rows), el("p", "soft", `Held by more than one: ${again} beyond the first copies.`)];
+    const again = `${countedBlocks(data.duplicated)}${data.duplicated_bytes === null ? "" : ` (${bytes(data.duplicated_bytes)})`}`;
+    const copies = data.duplicated ? `Of these, ${again} repeat${data.duplicated === 1 ? "s" : ""} what another engine holds.` : "No block is held by two engines.";
+    const out = [el("h3", "", "What they hold"), table(head, rows), el("p", "soft", copies)];
     if (data.hidden_spaces) out.push(el("p", "soft", `${n(data.hidden_spaces)} smaller namespaces aren't drawn.`));
     return out;
   }

@@ -4,10 +4,12 @@ import { ask, post } from "./ask.mjs";
 import { createOrder } from "./order.mjs";
 
 const FIELDS = { rows: "max_num_seqs", tokens: "max_num_batched_tokens", block: "block_size" };
+const n = (value) => Number(value).toLocaleString("en-US");
 const LABELS = { rows: "Rows a round (S)", tokens: "Tokens a round (T)", block: "Tokens a block" };
 
-export function createLab(store, { say }) {
+export function createLab(store, { say, hush }) {
   const status = document.getElementById("lab-state");
+  const page = document.getElementById("page");
   const note = document.getElementById("lab-note");
   const fields = {};
   for (const [name, option] of Object.entries(FIELDS)) {
@@ -24,16 +26,55 @@ export function createLab(store, { say }) {
   let workload = null;
   let serial = 0;
   let timer = 0;
+  let doing = ""; // the recipe that is being run
+  let doubted = ""; // what was said about a field
 
   async function open() {
+    starting("The simulated engine is starting", "A moment.");
     lab = await ask("/api/lab", { warm: 1 });
     forgetUnknown();
     if (!store.get().workload) store.set({ workload: lab.workloads[0]?.name ?? null });
     if (!store.get().policies) store.set({ policies: ["radix", "radixflow"] });
     await choose(store.get().workload, false);
-    if (lab.state === "missing") return (status.textContent = "The simulated engine needs vLLM on this machine.");
+    if (lab.state === "missing") {
+      status.textContent = "No engine here";
+      starting("No run can be made here", "The simulated engine needs vLLM on this machine: pip install 'radixflow[cpu]'", "No engine");
+      return lab;
+    }
     run();
     return lab;
+  }
+
+  // Where the first run will stand; a run that is there already stays.
+  function starting(title, words, state = "Starting") {
+    if (store.get().traces.length) return;
+    page.dataset.starting = "true";
+    document.getElementById("starting-title").textContent = title;
+    document.getElementById("starting-words").textContent = words;
+    document.getElementById("live-status").textContent = state;
+  }
+
+  // Whether each field holds a number that can be run; one that doesn't is marked, and said.
+  function checked() {
+    const wrong = [];
+    for (const name of Object.keys(FIELDS)) {
+      const input = field(name);
+      const left = input.value === "" && !input.validity.badInput && workload?.options[FIELDS[name]] == null; // the engine's own
+      const fine = left || (Number.isInteger(input.valueAsNumber) && input.checkValidity());
+      if (fine) input.removeAttribute("aria-invalid");
+      else input.setAttribute("aria-invalid", "true");
+      if (!fine) wrong.push(`${LABELS[name]}: expected a whole number from ${n(input.min)} to ${n(input.max)}.`);
+    }
+    if (doubted) hush(doubted);
+    doubted = wrong.join(" ");
+    if (doubted) ((status.textContent = "Not run"), say(doubted));
+    return !wrong.length;
+  }
+
+  // What a field sets; null where it says what the workload says anyhow.
+  function given(name) {
+    const value = field(name).valueAsNumber;
+    return Number.isNaN(value) || (store.get()[name] === null && value === workload.options[FIELDS[name]]) ? null : value;
   }
 
   // A link's recipe may name what isn't here: said, and left out.
@@ -64,6 +105,7 @@ export function createLab(store, { say }) {
     for (const name of Object.keys(FIELDS)) {
       const [low, high] = workload.limits[FIELDS[name]];
       Object.assign(field(name), { min: low, max: high, value: store.get()[name] ?? workload.options[FIELDS[name]] ?? "" });
+      field(name).removeAttribute("aria-invalid");
     }
   }
 
@@ -74,35 +116,47 @@ export function createLab(store, { say }) {
   }
 
   async function runNow() {
-    if (!workload || lab?.state === "missing") return;
-    const mine = ++serial;
+    clearTimeout(timer); // what was to be run soon is run now
+    if (!workload || lab?.state === "missing" || !checked()) return;
     const options = {};
     for (const name of Object.keys(FIELDS)) if (store.get()[name] !== null) options[FIELDS[name]] = store.get()[name];
+    const { order: ids, policies, evictions: chosen } = store.get();
+    const recipe = { workload: workload.name, order: ids, options, policies, evictions: policies.map((_, k) => chosen?.[k] ?? "lru") };
+    if (doing === JSON.stringify(recipe)) return;
+    doing = JSON.stringify(recipe);
+    const mine = ++serial;
     const began = performance.now();
-    const waiting = setInterval(() => {
+    const tellWait = () => {
       const seconds = Math.round((performance.now() - began) / 1000);
-      if (seconds >= 2) status.textContent = `Starting the simulated engine, once: ${seconds} s`;
-    }, 500);
+      if (lab.state !== "ready") starting("The simulated engine is starting", `It loads vLLM, once, which may take a minute: ${seconds} s so far. After that a run takes well under a second.`);
+      if (seconds >= 2) status.textContent = `${lab.state === "ready" ? "Running" : "Starting"}: ${seconds} s`;
+    };
+    const waiting = setInterval(tellWait, 500);
     status.textContent = "Running";
+    tellWait();
     try {
-      const recipe = store.get();
-      const asked = recipe.policies.map((_, k) => recipe.evictions?.[k] ?? "lru");
-      const { keys } = await post("/api/run", { workload: workload.name, order: recipe.order, options, policies: recipe.policies, evictions: asked });
+      const { keys } = await post("/api/run", recipe);
+      lab.state = "ready";
       if (mine !== serial) return;
       status.textContent = `Ran in ${((performance.now() - began) / 1000).toFixed(2)} s`;
+      delete page.dataset.starting;
       store.set({ traces: keys, side: Math.min(store.get().side, keys.length - 1), first: null, last: null });
     } catch (error) {
-      if (mine === serial) ((status.textContent = "Not run"), say(error.message));
+      if (mine !== serial) return;
+      status.textContent = "Not run";
+      if (!store.get().traces.length) starting("The run could not be made", error.message, "Not run");
+      say(error.message);
     } finally {
+      if (mine === serial) doing = "";
       clearInterval(waiting);
     }
   }
 
   for (const name of Object.keys(FIELDS))
     field(name).addEventListener("change", () => {
-      const value = field(name).valueAsNumber;
-      if (!Number.isInteger(value) || !field(name).checkValidity()) return say(`${LABELS[name]}: expected a whole number from ${field(name).min} to ${field(name).max}.`);
-      store.set({ [name]: value });
+      if (!checked()) return;
+      // A field that was wrong may have become right beside this one.
+      store.set(Object.fromEntries(Object.keys(FIELDS).map((own) => [own, given(own)])));
       run();
     });
   evictions.forEach((select) =>

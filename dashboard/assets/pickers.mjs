@@ -6,6 +6,8 @@ export function createPickers(store, { lab }) {
   const workload = document.getElementById("trace-select");
   const policies = [document.getElementById("policy-a"), document.getElementById("policy-b")];
   let runs = [];
+  let folder = null; // what the folder is called whose traces are offered
+  const none = document.getElementById("no-traces");
 
   const groupOf = (run) => JSON.stringify([run.group, run.model, run.S, run.T]);
   const inClassroom = () => store.get().view === "classroom";
@@ -18,7 +20,9 @@ export function createPickers(store, { lab }) {
   }
 
   async function refresh() {
-    ({ runs } = await ask("/api/runs"));
+    ({ runs, folder } = await ask("/api/runs"));
+    none.hidden = folder === null || runs.length > 0;
+    none.textContent = none.hidden ? "" : `The folder ${folder} holds no traces: files named *.rft.jsonl or *.rft.jsonl.zst were expected there. The classroom makes its own runs.`;
     return runs;
   }
 
@@ -32,6 +36,13 @@ export function createPickers(store, { lab }) {
 
   function show() {
     const [a, b] = store.get().traces;
+    const made = !inClassroom() && !runs.length && a !== undefined; // in the classroom: nothing here to choose from
+    for (const select of [workload, ...policies]) select.disabled = made;
+    if (made) {
+      fill(workload, [["", "made in the classroom"]]);
+      for (const select of policies) fill(select, [["", "as made there"]]);
+      return;
+    }
     if (inClassroom()) {
       const known = lab.list();
       if (!known) return;

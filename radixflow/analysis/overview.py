@@ -209,8 +209,8 @@ def _trace_text(trace, summary: Summary, totals, by_cause, longest, culprits) ->
     if summary.rounds:
         lines.append(
             f"No order of the same work could take fewer than {bound.rounds:,}: {bound.by_tokens:,} for the "
-            f"tokens, {bound.by_rows:,} for the rows, {bound.depth:,} because rounds had to follow one another "
-            f"({listed(bound.chain)})."
+            f"tokens, {bound.by_rows:,} for the rows, {bound.depth:,} for the longest chain of what had to come one "
+            f"after another ({listed(bound.chain)})."
         )
     if summary.stalled_rounds:
         lines.append(

@@ -19,23 +19,6 @@ _ENDLESS = re.compile(r"\S{161,}")
 MAX_CHIPS = 60
 """Requests listed one by one; the rest are counted."""
 
-CAUSE_WORDS = {
-    "blocked": "blocked",
-    "capacity": "no free blocks",
-    "never_fits": "never fits",
-    "alignment": "alignment",
-    "tokens": "token budget",
-    "rows": "all rows taken",
-    "unexamined": "not examined",
-    "not_entered": "queue not entered",
-    "admission": "held by admission",
-    "fragmented": "put aside",
-    "deferred": "deferred",
-    "in_step": "arrived in a step",
-    "unrecorded": "not recorded",
-}
-"""Causes of a wait in two or three words."""
-
 
 @dataclass(frozen=True, slots=True)
 class Words:
@@ -102,6 +85,8 @@ class Chips:
 
     chips: list[Chip]
     more: int = 0
+    legend: tuple[tuple[str, str], ...] = ()
+    """What the chips' edges mean: a class of `palette.SLOTS`, or `taken`, and words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,39 +12,13 @@ import numpy as np
 import pandas as pd
 
 from radixflow.figures.palette import SLOTS, THEMES, fill, slot_class, strong
+from radixflow.figures.patterns import COSTS, DASHES, RUN_HUES, RUNS, of_cause
+from radixflow.figures.wording import cause_words
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 FONT = "ui-sans-serif, system-ui, 'Noto Sans', 'Liberation Sans', sans-serif"
-RUN_HUES: tuple[int, ...] = (0, 9, 5, 4, 7, 11)
-"""Hues of `palette.HUES` for up to six runs."""
-RUN_DASHES: tuple[str, ...] = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-RUN_PATTERNS: tuple[str, ...] = ("", "/", ".", "x", "-", "|")
-SHAPES: dict[str, str] = {
-    "horizontal": "-",
-    "diagonal": "/",
-    "backslash": "\\",
-    "cross": "x",
-    "vertical": "|",
-    "dots": ".",
-    "dashes": "-",
-    "void": "",
-}
-_OTHER = (
-    "capacity",
-    "tokens",
-    "rows",
-    "not_entered",
-    "deferred",
-    "admission",
-    "alignment",
-    "fragmented",
-    "never_fits",
-    "in_step",
-)
-CAUSE_PLACES: dict[str, int] = {cause: place for place, cause in enumerate(_OTHER)}
-"""Causes that share the class `other`: each has its own density of crosses."""
 
 
 def rows_a_round(rows: Mapping[str, Sequence[int] | pd.Series], row_budget: int, theme: str = "light") -> go.Figure:
@@ -54,16 +28,16 @@ def rows_a_round(rows: Mapping[str, Sequence[int] | pd.Series], row_budget: int,
     """
     figure = _figure(theme, "rows a round", "share of rounds")
     wide = -(-row_budget // 32)
-    edges = np.arange(0, row_budget + wide + 1, wide)
+    edges = np.arange(1, row_budget + wide + 1, wide)
     for k, (label, values) in enumerate(rows.items()):
-        counts, _ = np.histogram(np.asarray(values, dtype=float), edges + 0.5 - 1)
+        counts, _ = np.histogram(np.asarray(values, dtype=float), edges - 0.5)
         total = max(1, counts.sum())
         names = [str(a) if wide == 1 else f"{a} to {min(a + wide - 1, row_budget)}" for a in edges[:-1]]
         figure.add_bar(
             x=names,
             y=counts / total,
             name=_plain(label),
-            marker=_run_marker(k, theme),
+            marker=_run_marker(k, counts),
             hovertemplate="%{x} rows: %{y:.1%} of rounds<extra>" + _plain(label) + "</extra>",
         )
     figure.update_layout(barmode="group", yaxis_tickformat=".0%")
@@ -83,7 +57,8 @@ def latency_ecdf(latency: Mapping[str, Sequence[float] | pd.Series], theme: str 
         if not len(x):
             continue
         share = np.arange(1, len(x) + 1) / len(x)
-        line = {"color": _run_colour(k, theme), "dash": RUN_DASHES[k % 6], "width": 2.2, "shape": "hv"}
+        dash = ",".join(f"{2.2 * part:.1f}px" for part in DASHES[k % 6]) or "solid"
+        line = {"color": _run_colour(k, theme), "dash": dash, "width": 2.2, "shape": "hv"}
         extra = f"<extra>{_plain(label)}</extra>"
         figure.add_scatter(
             x=x,
@@ -116,32 +91,32 @@ def latency_ecdf(latency: Mapping[str, Sequence[float] | pd.Series], theme: str 
     return figure
 
 
-def cost_identity(costs: Mapping[str, Mapping[str, Any] | None], theme: str = "light") -> go.Figure:
+def cost_identity(
+    costs: Mapping[str, Mapping[str, Any] | None], theme: str = "light", first: str = "the first run"
+) -> go.Figure:
     """What each run's saving of host time is made of: fewer rounds, less what the rest got dearer.
 
-    Arguments: per run `CostIdentity.to_dict()` against the first run; runs with None (refused) are left out.
+    Arguments: per run `CostIdentity.to_dict()` against the run called `first`; runs with None (refused) are left out.
     """
-    figure = _figure(theme, "", "host seconds saved")
+    figure = _figure(theme, f"host seconds saved against {_plain(first)}", "")
     shown = {label: cost for label, cost in costs.items() if cost is not None and "saved_seconds" in cost}
-    parts = (
-        ("fewer rounds", "fewer_rounds_seconds", 1, 5, ""),
-        ("dearer rounds", "dearer_rounds_seconds", -1, 4, "/"),
-        ("saved in all", "saved_seconds", 1, 0, "x"),
-    )
-    for name, key, sign, hue, shape in parts:
+    for name, key, sign, hue, pattern in COSTS:
+        values = [sign * cost[key] for cost in shown.values()]
         figure.add_bar(
-            x=[_plain(label) for label in shown],
-            y=[sign * cost[key] for cost in shown.values()],
+            y=[_plain(label) for label in shown],
+            x=values,
+            orientation="h",
             name=name,
             marker={
                 "color": fill(hue, 0),
-                "line": {"color": strong(hue), "width": 1},
-                "pattern": {"shape": shape, "fgcolor": strong(hue), "fillmode": "overlay", "size": 7},
+                "line": _line(strong(hue), values),
+                "pattern": {"shape": pattern.shape, "fgcolor": strong(hue), "fillmode": "overlay", "size": 7},
             },
-            hovertemplate="%{y:.4g} s<extra>" + name + "</extra>",
+            hovertemplate="%{x:.4g} s<extra>" + name + "</extra>",
         )
     figure.update_layout(barmode="group")
-    figure.add_hline(y=0, line={"color": THEMES[theme]["line_strong"], "width": 1})
+    figure.update_yaxes(autorange="reversed")
+    figure.add_vline(x=0, line={"color": THEMES[theme]["line_strong"], "width": 1})
     return figure
 
 
@@ -163,16 +138,22 @@ def _stacked(table: pd.DataFrame, unit: str, theme: str) -> go.Figure:
         values = pd.to_numeric(table.loc[cause]).fillna(0)
         if not values.any():
             continue
+        marker = _cause_marker(str(cause), theme)
+        if marker["line"]["width"]:
+            marker["line"] = _line(marker["line"]["color"], values)
         figure.add_bar(
             y=[_plain(str(column)) for column in table.columns],
             x=values.to_numpy(),
             orientation="h",
-            name=str(cause).replace("_", " "),
-            marker=_cause_marker(str(cause), theme),
-            hovertemplate="%{x:,.6~g} " + unit + "<extra>" + str(cause).replace("_", " ") + "</extra>",
+            name=cause_words(str(cause)),
+            marker=marker,
+            hovertemplate="%{x:,.6~g} " + unit + "<extra>" + cause_words(str(cause)) + "</extra>",
         )
     figure.update_layout(barmode="stack", bargap=0.35, legend={"traceorder": "normal"})
     figure.update_yaxes(autorange="reversed")
+    if "seconds" not in unit:
+        few = table.apply(pd.to_numeric).sum().max() < 6  # parts of a slot or a round make no sense
+        figure.update_xaxes(tickformat=",", **({"dtick": 1} if few else {}))
     return figure
 
 
@@ -181,22 +162,24 @@ def _cause_marker(cause: str, theme: str) -> dict[str, Any]:
         return {"color": THEMES[theme]["occupied"], "line": {"width": 0}}
     name = slot_class(cause)
     back, ink = SLOTS[name][theme]
-    shape = SHAPES[SLOTS[name]["pattern"]]
-    if name == "other":
-        # Several causes share this class: crosses upright or aslant, and of different density.
-        place = CAUSE_PLACES.get(cause, len(CAUSE_PLACES))
-        shape, size = "x+"[place % 2], 5 + 2.5 * (place // 2)
-        return {
-            "color": back,
-            "line": {"color": ink, "width": 1},
-            "pattern": {"shape": shape, "fgcolor": ink, "bgcolor": back, "size": size},
-        }
-    size = 14 if SLOTS[name]["pattern"] == "dashes" else 7
+    pattern = of_cause(cause)
     return {
         "color": back,
         "line": {"color": ink, "width": 1},
-        "pattern": {"shape": shape, "fgcolor": ink, "bgcolor": back, "size": size, "solidity": 0.35},
+        "pattern": {
+            "shape": pattern.shape,
+            "fgcolor": ink,
+            "bgcolor": back,
+            "size": pattern.pixels,
+            # Strokes stay as thick where they are further apart.
+            "solidity": round((2.0 if pattern.shape in "x+" else 2.45) / pattern.pixels, 3),
+        },
     }
+
+
+def _line(ink: str, values: Sequence[float]) -> dict[str, Any]:
+    """Edges of bars; a bar of nothing has none, or it would be a line."""
+    return {"color": ink, "width": [1 if value else 0 for value in values]}
 
 
 def _run_colour(k: int, theme: str) -> str:
@@ -204,12 +187,12 @@ def _run_colour(k: int, theme: str) -> str:
     return strong(hue) if theme == "light" else fill(hue, 0)
 
 
-def _run_marker(k: int, theme: str) -> dict[str, Any]:
+def _run_marker(k: int, values: Sequence[float]) -> dict[str, Any]:
     hue = RUN_HUES[k % len(RUN_HUES)]
     return {
         "color": fill(hue, 0),
-        "line": {"color": strong(hue), "width": 1},
-        "pattern": {"shape": RUN_PATTERNS[k % 6], "fgcolor": strong(hue), "fillmode": "overlay", "size": 6},
+        "line": _line(strong(hue), values),
+        "pattern": {"shape": RUNS[k % 6].shape, "fgcolor": strong(hue), "fillmode": "overlay", "size": 6},
     }
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from radixflow.figures.wording import CAUSE_WORDS
 from radixflow.trace import Trace
 from radixflow.trace.growth import prompt_segments, request_group, stream_name
 
@@ -337,20 +338,38 @@ def tokens() -> dict[str, Any]:
                 "light": list(slot["light"]),
                 "dark": list(slot["dark"]),
                 "name": SLOT_NAMES[name],
+                "short": CAUSE_WORDS[name],
             }
             for name, slot in SLOTS.items()
         },
+        "causes": CAUSE_WORDS,
     }
 
 
+_LOOKS: dict[str, str] = {
+    "horizontal": "repeating-linear-gradient(0deg,{ink} 0 1px,{back} 1px 4px)",
+    "diagonal": "repeating-linear-gradient(-45deg,{ink} 0 2px,{back} 2px 6px)",
+    "backslash": "repeating-linear-gradient(45deg,{ink} 0 1.5px,{back} 1.5px 6px)",
+    "cross": "repeating-linear-gradient(45deg,{ink} 0 1px,transparent 1px 6px),"
+    "repeating-linear-gradient(-45deg,{ink} 0 1px,{back} 1px 6px)",
+    "vertical": "repeating-linear-gradient(90deg,{ink} 0 1px,{back} 1px 4px)",
+    "dots": "radial-gradient({ink} 1px,{back} 1.5px) 0 0/6px 6px",
+    "dashes": "linear-gradient(90deg,{ink} 50%,transparent 0) 0 50%/8px 1px,{back}",
+    "void": "{back}",
+}
+"""Patterns as CSS backgrounds."""
+
+
 def css() -> str:
-    """The tokens as CSS variables (`--rf-text`, `--rf-avoidable-ink`, ...), light, and dark under
-    `[data-theme=dark]` and `[data-mantine-color-scheme=dark]`."""
+    """The tokens as CSS variables (`--rf-text`, `--rf-avoidable-ink`, `--rf-avoidable-look`: a background with the
+    pattern), light, and dark under `[data-theme=dark]` and `[data-mantine-color-scheme=dark]`."""
 
     def block(theme: str) -> str:
         lines = [f"--rf-{name.replace('_', '-')}:{value};" for name, value in THEMES[theme].items()]
         for name, slot in SLOTS.items():
-            lines += [f"--rf-{name}:{slot[theme][0]};", f"--rf-{name}-ink:{slot[theme][1]};"]
+            back, ink = slot[theme]
+            look = _LOOKS[slot["pattern"]].format(back=back, ink=ink)
+            lines += [f"--rf-{name}:{back};", f"--rf-{name}-ink:{ink};", f"--rf-{name}-look:{look};"]
         return "".join(lines)
 
     dark = "[data-theme=dark],[data-mantine-color-scheme=dark]"

@@ -11,7 +11,6 @@ from radixflow.analysis.explain import explain
 from radixflow.analysis.run_labels import run_name
 from radixflow.analysis.waits import Ledger, WaitStretch
 from radixflow.figures.cards import (
-    CAUSE_WORDS,
     Block,
     Card,
     Causes,
@@ -25,6 +24,7 @@ from radixflow.figures.cards import (
     words,
 )
 from radixflow.figures.palette import Colours, slot_class
+from radixflow.figures.wording import cause_words
 
 MAX_VISITS = 24
 """Rounds in the batch that are named."""
@@ -102,7 +102,7 @@ def _life(row: Any, stretches: list[WaitStretch], visits: list[tuple[int, int]])
     parts: list[tuple[int, Part]] = []
     for stretch in stretches:
         if stretch.rounds:
-            cause = CAUSE_WORDS.get(stretch.cause, stretch.cause)
+            cause = cause_words(stretch.cause)
             look = slot_class(stretch.cause) if stretch.cause in TOLD_APART else "other"
             span = _span(stretch.first_round, stretch.last_round)
             parts.append((stretch.first_round, Part(look, f"{cause}: {span}", stretch.rounds)))

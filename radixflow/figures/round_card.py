@@ -9,7 +9,6 @@ from radixflow.analysis.prose import in_the_way, seconds, stopped_by
 from radixflow.analysis.run_labels import run_name
 from radixflow.figures import windows
 from radixflow.figures.cards import (
-    CAUSE_WORDS,
     MAX_CHIPS,
     Block,
     Card,
@@ -26,19 +25,18 @@ from radixflow.figures.cards import (
     words,
 )
 from radixflow.figures.palette import Colours, slot_class
-
-SLOT_WORDS = {
-    "row_visits": "selected",
-    "resident": "resident",
-    "avoidable": "avoidable",
-    "blocked": "blocked",
-    "idle": "idle",
-    "unprobed": "not probed",
-    "never_fits": "never fits",
-}
+from radixflow.figures.wording import cause_words, slot_words
 
 MAX_PARTS = 128
 """Requests told apart in the bar of tokens."""
+
+EDGES = (
+    ("taken", "selected"),
+    ("blocked", cause_words("blocked")),
+    ("other", "refused for another reason"),
+    ("unexamined", cause_words("unexamined")),
+)
+"""What became of a request of the queue, by the pattern of its edge."""
 
 CLOSED = {
     "budget": "Running requests had spent the token budget, so the waiting queue was not entered.",
@@ -97,11 +95,11 @@ def _slots(selected: int, empty: list[tuple[str, int]], rows: int) -> Meter:
     counts: dict[str, int] = {"row_visits": selected}
     for cause, _ in empty:
         counts[cause] = counts.get(cause, 0) + 1
-    said = [f"{count:,} {SLOT_WORDS.get(cause, cause)}" for cause, count in counts.items() if count]
+    said = [f"{count:,} {slot_words(cause)}" for cause, count in counts.items() if count]
     parts = [
         Part(
             "visit" if cause == "row_visits" else slot_class(cause),
-            f"{count:,} {SLOT_WORDS.get(cause, cause)}",
+            f"{count:,} {slot_words(cause)}",
             count,
         )
         for cause, count in counts.items()
@@ -162,7 +160,7 @@ def _refused(view: Any, ids: list, colours: Colours) -> list[Block]:
 def _refusal(request: str, colours: Colours, cause: str, facts: dict, parked: bool | None = None) -> Refusal:
     closed = wait_cause(cause)
     said = in_the_way(closed, facts) + (" It was parked and the scan went on." if parked else "")
-    why = Words(((CAUSE_WORDS.get(closed, closed).capitalize(), True), (". ", False), (brief(said), False)))
+    why = Words(((cause_words(closed).capitalize(), True), (". ", False), (brief(said), False)))
     return Refusal(Chip(request, colour_of(request, colours), edge=slot_class(closed)), why)
 
 
@@ -230,4 +228,6 @@ def _queue(trace: Any, view: Any, colours: Colours) -> Chips:
         taken = became == "taken"
         colour = colour_of(ids[i], colours)
         shown.append(Chip(ids[i], colour, edge="" if taken else became, taken=taken, stopped=i == stopper))
-    return Chips(shown, len(view.queue) - len(shown))
+    seen = {chip.edge or "taken" for chip in shown}
+    legend = tuple((edge, said) for edge, said in EDGES if edge in seen)
+    return Chips(shown, len(view.queue) - len(shown), legend)

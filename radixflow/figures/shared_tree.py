@@ -96,7 +96,8 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 def _heading(id: str, space: Any, extent: int, row: int) -> dict[str, Any]:
     held = f"{counted(space.blocks, 'block')} of {counted(space.block, 'token')}"
-    said = [held, f"{space.duplicated:,} held again elsewhere"]
+    copies = counted(space.duplicated, "further copy").replace("copys", "copies")
+    said = [held, f"{copies} on other engines" if space.duplicated else "each on one engine only"]
     if space.unread:
         said.append(f"{space.unread:,} not looked at")
     return _node(id=id, end=extent, top=row, label=name_of(space), note=", ".join(said), heading=True)

@@ -272,7 +272,7 @@ def _is_kv(group: Any) -> bool:
 def _declared(index: PrefixIndex, trace: Trace, layout: CacheLayout) -> str:
     """The compatibility group of a trace. Runs without a named model share one with their own workload's only."""
     header = trace.header
-    model = header.model or f"unnamed model of {header.workload or header.id}"
+    model = header.model or f"model of {header.workload or header.id}"
     groups = " ".join("+".join(group) for group in layout.groups)
     for name in (model, f"{model}, blocks of {layout.block_size}, {groups}, kv by {layout.kv_block_size}"):
         try:

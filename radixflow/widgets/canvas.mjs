@@ -2,24 +2,14 @@
 // files. It draws what radixflow.figures computed (README.md beside this file) and decides nothing.
 // Order: tokens, decoding, scales (all pure), painting, then the parts that touch the page.
 
-const TOKENS = /* tokens: begin */ {"fills":[["#93a8f5","#a3b7fd","#879be8"],["#a3b760","#b1c66e","#97aa54"],["#b6dafe","#d1e8fe","#a9cdf1"],["#d7de82","#e6ed91","#cbd176"],["#cb82ba","#da90c8","#c57cb3"],["#55b486","#64c393","#4eae80"],["#f6a5c8","#feb8d5","#e898bb"],["#9dc4f8","#b2d2fd","#91b7ea"],["#9196e5","#9ea4f4","#8b90de"],["#b49e41","#c2ac50","#ad983a"],["#8eedbc","#9dfdca","#81e0af"],["#4ac4aa","#5bd3b8","#3ab79d"],["#8a9eeb","#97acfa","#8093df"],["#9aae57","#a8bc65","#8fa34c"],["#acd1f4","#bfdffe","#a0c4e7"],["#ced479","#dce387","#c1c76c"],["#c57cb3","#d087be","#c57cb3"],["#4eae80","#5ab98a","#4eae80"],["#ec9bbe","#fba9cd","#de8fb2"],["#94baee","#a2c8fd","#87ade0"],["#8b90de","#959bea","#8b90de"],["#ad983a","#b8a346","#ad983a"],["#84e3b2","#93f3c1","#77d6a6"],["#3ebaa0","#50c9ae","#2faf96"],["#9db1fd","#b0c1fd","#90a4f2"],["#acc16a","#bacf78","#a0b45d"],["#c8e3fe","#d1e8fe","#b3d7fb"],["#e1e88c","#e6ed91","#d4da7f"],["#d58bc3","#e499d2","#c87fb6"],["#5fbe8f","#6dcc9c","#51b183"],["#feafd1","#fec7de","#f2a1c5"],["#aacdfd","#c3dbfd","#9ac0f4"],["#9a9fef","#a7adfe","#8e93e1"],["#bda74b","#ccb55a","#b19b3d"],["#98f8c5","#9dfdca","#8beab9"],["#55ceb3","#66ddc1","#46c1a6"]],"gauges":[["#7588d4","#8296e3","#7184cf"],["#859841","#92a64f","#80933c"],["#96badd","#a4c8ec","#8aadd0"],["#b7bd63","#c6cc71","#abb056"],["#b46da4","#b971a8","#b46da4"],["#3d9e71","#42a375","#3d9e71"],["#d486a8","#e393b6","#c7799c"],["#7ea4d6","#8cb2e5","#7297c9"],["#7c80cd","#8085d2","#7c80cd"],["#9e8828","#a38d2d","#9e8828"],["#6dcc9c","#7cdbaa","#60bf90"],["#1ca48b","#34b299","#119f86"],["#7184cf","#7a8dd9","#7184cf"],["#80933c","#899c46","#80933c"],["#8db1d3","#9bbfe2","#81a4c6"],["#aeb459","#bcc267","#a2a74c"],["#b46da4","#b46da4","#b46da4"],["#3d9e71","#3d9e71","#3d9e71"],["#ca7c9f","#d98aad","#bd7093"],["#759bcc","#83a9db","#6a8ebf"],["#7c80cd","#7c80cd","#7c80cd"],["#9e8828","#9e8828","#9e8828"],["#64c393","#72d1a1","#56b687"],["#119f86","#25a98f","#119f86"],["#7e92de","#8ba0ed","#7285d0"],["#8ea14a","#9baf58","#82953e"],["#a0c4e7","#a4c8ec","#93b7d9"],["#c1c76c","#c6cc71","#b4ba5f"],["#b46da4","#c37ab2","#b46da4"],["#3d9e71","#4cac7e","#3d9e71"],["#de8fb2","#ed9dc0","#d183a5"],["#87ade0","#95bcef","#7ba1d3"],["#7c80cd","#898edc","#7c80cd"],["#9e8828","#ac9638","#9e8828"],["#77d6a6","#7cdbaa","#6ac999"],["#2dae94","#40bca2","#15a188"]],"strong":["#3b498b","#495700","#335371","#515402","#743566","#085f3d","#793456","#2f517e","#45468a","#5e4f05","#085f3d","#075d4e"],"cell_text":"#14161a","themes":{"light":{"page":"#fbfbfa","panel":"#ffffff","sunken":"#f3f3f0","line":"#dcdcd6","line_strong":"#a9a9a2","text":"#1b1d21","text_soft":"#565a61","cursor":"#1b1d21","focus":"#1f5fd0","select":"#1b1d21","occupied":"#7f93b8","budget":"#3d6f66"},"dark":{"page":"#14161a","panel":"#1a1d22","sunken":"#121417","line":"#30343b","line_strong":"#666c76","text":"#eef0f2","text_soft":"#a8adb6","cursor":"#f7f8f9","focus":"#82b1ff","select":"#ffffff","occupied":"#6f86b4","budget":"#6db5a7"}},"slots":{"resident":{"pattern":"horizontal","light":["#e9e9e4","#8b8f97"],"dark":["#262a30","#7d838d"],"name":"resident, no tokens"},"avoidable":{"pattern":"diagonal","light":["#fde4da","#d4410f"],"dark":["#43201a","#ff7a4d"],"name":"avoidable: a ready request was waiting"},"blocked":{"pattern":"backslash","light":["#f4ead0","#96690a"],"dark":["#352b14","#dbac45"],"name":"blocked on a producer of this round"},"other":{"pattern":"cross","light":["#ecebef","#74717f"],"dark":["#282730","#918d9f"],"name":"refused for another reason"},"unexamined":{"pattern":"vertical","light":["#e8eef4","#5d7b98"],"dark":["#1e2832","#7c9dbc"],"name":"not examined by the scan"},"idle":{"pattern":"dots","light":["#f8f8f5","#b4b4ac"],"dark":["#181b1f","#4e545d"],"name":"idle: nobody else waiting"},"unprobed":{"pattern":"dashes","light":["#fbfbfa","#b4b4ac"],"dark":["#14161a","#4e545d"],"name":"empty, not probed"},"unrecorded":{"pattern":"void","light":["#e4e4df","#a9a9a2"],"dark":["#0c0d0f","#4e545d"],"name":"not recorded"}}} /* tokens: end */;
+const TOKENS = /* tokens: begin */ {"fills":[["#93a8f5","#a3b7fd","#879be8"],["#a3b760","#b1c66e","#97aa54"],["#b6dafe","#d1e8fe","#a9cdf1"],["#d7de82","#e6ed91","#cbd176"],["#cb82ba","#da90c8","#c57cb3"],["#55b486","#64c393","#4eae80"],["#f6a5c8","#feb8d5","#e898bb"],["#9dc4f8","#b2d2fd","#91b7ea"],["#9196e5","#9ea4f4","#8b90de"],["#b49e41","#c2ac50","#ad983a"],["#8eedbc","#9dfdca","#81e0af"],["#4ac4aa","#5bd3b8","#3ab79d"],["#8a9eeb","#97acfa","#8093df"],["#9aae57","#a8bc65","#8fa34c"],["#acd1f4","#bfdffe","#a0c4e7"],["#ced479","#dce387","#c1c76c"],["#c57cb3","#d087be","#c57cb3"],["#4eae80","#5ab98a","#4eae80"],["#ec9bbe","#fba9cd","#de8fb2"],["#94baee","#a2c8fd","#87ade0"],["#8b90de","#959bea","#8b90de"],["#ad983a","#b8a346","#ad983a"],["#84e3b2","#93f3c1","#77d6a6"],["#3ebaa0","#50c9ae","#2faf96"],["#9db1fd","#b0c1fd","#90a4f2"],["#acc16a","#bacf78","#a0b45d"],["#c8e3fe","#d1e8fe","#b3d7fb"],["#e1e88c","#e6ed91","#d4da7f"],["#d58bc3","#e499d2","#c87fb6"],["#5fbe8f","#6dcc9c","#51b183"],["#feafd1","#fec7de","#f2a1c5"],["#aacdfd","#c3dbfd","#9ac0f4"],["#9a9fef","#a7adfe","#8e93e1"],["#bda74b","#ccb55a","#b19b3d"],["#98f8c5","#9dfdca","#8beab9"],["#55ceb3","#66ddc1","#46c1a6"]],"gauges":[["#7588d4","#8296e3","#7184cf"],["#859841","#92a64f","#80933c"],["#96badd","#a4c8ec","#8aadd0"],["#b7bd63","#c6cc71","#abb056"],["#b46da4","#b971a8","#b46da4"],["#3d9e71","#42a375","#3d9e71"],["#d486a8","#e393b6","#c7799c"],["#7ea4d6","#8cb2e5","#7297c9"],["#7c80cd","#8085d2","#7c80cd"],["#9e8828","#a38d2d","#9e8828"],["#6dcc9c","#7cdbaa","#60bf90"],["#1ca48b","#34b299","#119f86"],["#7184cf","#7a8dd9","#7184cf"],["#80933c","#899c46","#80933c"],["#8db1d3","#9bbfe2","#81a4c6"],["#aeb459","#bcc267","#a2a74c"],["#b46da4","#b46da4","#b46da4"],["#3d9e71","#3d9e71","#3d9e71"],["#ca7c9f","#d98aad","#bd7093"],["#759bcc","#83a9db","#6a8ebf"],["#7c80cd","#7c80cd","#7c80cd"],["#9e8828","#9e8828","#9e8828"],["#64c393","#72d1a1","#56b687"],["#119f86","#25a98f","#119f86"],["#7e92de","#8ba0ed","#7285d0"],["#8ea14a","#9baf58","#82953e"],["#a0c4e7","#a4c8ec","#93b7d9"],["#c1c76c","#c6cc71","#b4ba5f"],["#b46da4","#c37ab2","#b46da4"],["#3d9e71","#4cac7e","#3d9e71"],["#de8fb2","#ed9dc0","#d183a5"],["#87ade0","#95bcef","#7ba1d3"],["#7c80cd","#898edc","#7c80cd"],["#9e8828","#ac9638","#9e8828"],["#77d6a6","#7cdbaa","#6ac999"],["#2dae94","#40bca2","#15a188"]],"strong":["#3b498b","#495700","#335371","#515402","#743566","#085f3d","#793456","#2f517e","#45468a","#5e4f05","#085f3d","#075d4e"],"cell_text":"#14161a","themes":{"light":{"page":"#fbfbfa","panel":"#ffffff","sunken":"#f3f3f0","line":"#dcdcd6","line_strong":"#a9a9a2","text":"#1b1d21","text_soft":"#565a61","cursor":"#1b1d21","focus":"#1f5fd0","select":"#1b1d21","occupied":"#7f93b8","budget":"#3d6f66"},"dark":{"page":"#14161a","panel":"#1a1d22","sunken":"#121417","line":"#30343b","line_strong":"#666c76","text":"#eef0f2","text_soft":"#a8adb6","cursor":"#f7f8f9","focus":"#82b1ff","select":"#ffffff","occupied":"#6f86b4","budget":"#6db5a7"}},"slots":{"resident":{"pattern":"horizontal","light":["#e9e9e4","#8b8f97"],"dark":["#262a30","#7d838d"],"name":"resident, no tokens","short":"resident, no tokens"},"avoidable":{"pattern":"diagonal","light":["#fde4da","#d4410f"],"dark":["#43201a","#ff7a4d"],"name":"avoidable: a ready request was waiting","short":"avoidable"},"blocked":{"pattern":"backslash","light":["#f4ead0","#96690a"],"dark":["#352b14","#dbac45"],"name":"blocked on a producer of this round","short":"blocked"},"other":{"pattern":"cross","light":["#ecebef","#74717f"],"dark":["#282730","#918d9f"],"name":"refused for another reason","short":"other cause"},"unexamined":{"pattern":"vertical","light":["#e8eef4","#5d7b98"],"dark":["#1e2832","#7c9dbc"],"name":"not examined by the scan","short":"not examined"},"idle":{"pattern":"dots","light":["#f8f8f5","#b4b4ac"],"dark":["#181b1f","#4e545d"],"name":"idle: nobody else waiting","short":"idle"},"unprobed":{"pattern":"dashes","light":["#fbfbfa","#b4b4ac"],"dark":["#14161a","#4e545d"],"name":"empty, not probed","short":"not probed"},"unrecorded":{"pattern":"void","light":["#e4e4df","#a9a9a2"],"dark":["#0c0d0f","#4e545d"],"name":"not recorded","short":"not recorded"}},"causes":{"row_visits":"row visits","resident":"resident, no tokens","avoidable":"avoidable","blocked":"blocked","capacity":"no free blocks","never_fits":"never fits","alignment":"less than a block left","tokens":"token budget used up","rows":"all rows taken","unexamined":"not examined","not_entered":"queue not entered","admission":"held by admission","fragmented":"put aside","deferred":"not ready to run","in_step":"arrived during a step","idle":"idle","unprobed":"not probed","unrecorded":"not recorded","other":"other cause"}} /* tokens: end */;
 
 const FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif';
 const MIN_TEXT = 12;
 const CELL_PX = 3; // below this width a round is drawn as part of a bin
 const VISIT = new Set(["waiting", "running"]);
 const SLOT_ORDER = ["resident", "avoidable", "blocked", "other", "unexamined", "idle", "unprobed", "unrecorded"];
-const CAUSE_TEXT = {
-  capacity: "not enough free blocks",
-  never_fits: "can never fit the pool",
-  alignment: "aligned chunk rounds to zero",
-  tokens: "token budget used up",
-  rows: "all rows taken",
-  not_entered: "waiting queue not entered",
-  fragmented: "put aside for a whole segment",
-  deferred: "deferred",
-  blocked: "blocked",
-};
+const causeText = (cause) => TOKENS.causes[cause] ?? cause.replaceAll("_", " ");
 
 // ---------------------------------------------------------------- decoding
 
@@ -772,12 +762,16 @@ export function createTimeline(element, options = {}) {
         if (!text) continue;
         const middle = item.y + item.height / 2;
         if (item.name === "visit") {
+          // In a low cell a little higher: the edge of its share of T lies below.
+          const line = middle + (item.height < 24 ? -1 : 0.5);
           ctx.fillStyle = dim && !chosen(item) ? paint.text_soft : readable(item.base, paint);
-          ctx.fillText(text, x + 8, middle + 0.5);
+          ctx.fillText(text, x + 8, line);
           const used = textWidth(ctx, text);
           ctx.font = `${Math.max(MIN_TEXT, Math.round(size * 0.8))}px ${FONT}`;
-          const words = [`${count(item.tokens)} tokens`, count(item.tokens)].find((t) => textWidth(ctx, t) <= Math.min(width, x + width > area.rows.x + area.rows.w ? 0 : width) - used - 34);
-          if (words && item.first === item.last) ctx.fillText(words, x + width - 8 - textWidth(ctx, words), middle + 0.5);
+          // The number alone, so that all cells of a page read alike: the legend says of what.
+          const tokens = count(item.tokens);
+          const room = x + width > area.rows.x + area.rows.w ? 0 : width - used - 34;
+          if (item.first === item.last && textWidth(ctx, tokens) <= room) ctx.fillText(tokens, x + width - 8 - textWidth(ctx, tokens), line);
         } else {
           const slot = paint.slots[item.name];
           const tw = textWidth(ctx, text);
@@ -860,7 +854,7 @@ export function createTimeline(element, options = {}) {
       for (let k = 0; k < items.length; k++) {
         const item = items[k];
         const id = item.request >= 0 ? w.requests[item.request].id : "";
-        const long = item.producer >= 0 ? `${id} ← ${w.requests[item.producer].id}` : id || CAUSE_TEXT[item.cause] || item.cause;
+        const long = item.producer >= 0 ? `${id} ← ${w.requests[item.producer].id}` : id || causeText(item.cause);
         const room = x + width - left - (k < items.length - 1 ? 26 : 0);
         const text = [long, id].find((t) => t && textWidth(ctx, t) + 24 <= room) || (k === 0 ? (id ? fittedId(ctx, id, room - 24) : fitted(ctx, long, room - 24)) : "");
         if (!text) {
@@ -936,8 +930,9 @@ export function createTimeline(element, options = {}) {
     for (let row = 0; row < S(); row++) {
       if ((row + 1) % every) continue;
       const y = rowY(row) + h / 2;
-      ctx.fillText(every === 1 && h > 26 ? `row ${row + 1}` : String(row + 1), GUTTER - 10, y + 4);
+      ctx.fillText(String(row + 1), GUTTER - 10, y + 4);
     }
+    if (area.marks.h >= 20) ctx.fillText("row", GUTTER - 10, rows.y - 9);
     ctx.strokeStyle = paint.line_strong;
     ctx.setLineDash([4, 3]);
     ctx.beginPath();
@@ -1095,7 +1090,7 @@ export function createTimeline(element, options = {}) {
       ctx.font = `${MIN_TEXT}px ${FONT}`;
       const x0 = chip.x + chip.width / 2;
       const y0 = chip.y + chip.height - 3;
-      const x1 = left + Math.min(wide / 2, Math.max(44, wide - textWidth(ctx, `${count(target.tokens)} tokens`) - 22));
+      const x1 = left + Math.min(wide / 2, Math.max(44, wide - textWidth(ctx, count(target.tokens)) - 22));
       const y1 = target.y + Math.min(9, target.height / 2);
       ctx.strokeStyle = paint.slots.blocked.ink;
       ctx.fillStyle = paint.slots.blocked.ink;
@@ -1133,8 +1128,8 @@ export function createTimeline(element, options = {}) {
       const item = make("span", "rf-key", self.head);
       item.append(canvas, text);
     };
-    add(swatch(self.paint, null, mode === "cells" ? self.paint.fill([0, 0]) : self.paint.occupied), mode === "cells" ? "row visit" : "rows in use");
-    for (const name of names) add(swatch(self.paint, name), name === "other" && mode === "bins" ? "refused" : SHORT[name]);
+    add(swatch(self.paint, null, mode === "cells" ? self.paint.fill([0, 0]) : self.paint.occupied), mode === "cells" ? "row visit, its tokens" : "rows in use");
+    for (const name of names) add(swatch(self.paint, name), name === "other" && mode === "bins" ? "refused" : TOKENS.slots[name].short);
     const mark = (draw, text) => {
       const canvas = document.createElement("canvas");
       canvas.width = 54;
@@ -1226,7 +1221,7 @@ export function createTimeline(element, options = {}) {
       unrecorded: "not recorded",
       blocked: `${request} was blocked on a producer`,
       unexamined: `${request} was not examined`,
-    })[kind] || `${request ?? "a request"}: ${CAUSE_TEXT[kind] || kind.replaceAll("_", " ")}`;
+    })[kind] || `${request ?? "a request"}: ${causeText(kind)}`;
 
   function cellText(cell) {
     if (VISIT.has(cell.kind)) {
@@ -1238,7 +1233,7 @@ export function createTimeline(element, options = {}) {
 
   function marksText({ stop, parked }) {
     const lines = [];
-    if (stop) lines.push(`scan stopped${stop.request ? ` at ${stop.request}` : ""}: ${CAUSE_TEXT[stop.cause] || stop.cause.replaceAll("_", " ")}`);
+    if (stop) lines.push(`scan stopped${stop.request ? ` at ${stop.request}` : ""}: ${causeText(stop.cause)}`);
     for (const p of parked.slice(0, 6)) lines.push(`${p.request} ${p.parked ? "parked" : "blocked"}: waits for ${p.producer ?? "an unknown producer"} at ${count(p.boundary)} tokens`);
     if (parked.length > 6) lines.push(`and ${parked.length - 6} more`);
     return lines;
@@ -1532,23 +1527,18 @@ export function createTimeline(element, options = {}) {
   };
 }
 
-const SHORT = {
-  resident: "resident, no tokens",
-  avoidable: "avoidable",
-  blocked: "blocked",
-  other: "other cause",
-  unexamined: "not examined",
-  idle: "idle",
-  unprobed: "not probed",
-  unrecorded: "not recorded",
-};
-
 // ---------------------------------------------------------------- prefix tree
 
 const PUBLISHED = 1;
 const IN_FLIGHT = 2;
 const EVICTED = 3;
 const STATE_TEXT = ["absent", "published", "in flight", "evicted"];
+const STATE_TITLE = ["", "in the cache: requests can resume from here", "being computed in this round: ready from the next one on", "its memory was given to others"];
+const COMPONENT_TEXT = {
+  kv: "kv: keys and values of the attention layers, kept for each block of tokens",
+  rec: "rec: the state of the recurrent (Mamba) layers at this boundary",
+  conv: "conv: the state of the convolutions before the recurrent layers",
+};
 const LEFT = 12;
 const QUEUE = 76; // left of the root stand the requests that match nothing
 
@@ -1907,8 +1897,9 @@ export function createTree(element, options = {}) {
       note.textContent = shared() ? "" : `in round ${count(tree.round)}`;
       note.style.color = paint.text_soft;
     }
-    const add = (draw, text, width = 18) => {
+    const add = (draw, text, width = 18, title = "") => {
       const item = make("span", "rf-key", head);
+      if (title) item.title = title;
       const canvas = make("canvas", "", item);
       canvas.width = width * 3;
       canvas.height = 42;
@@ -1924,11 +1915,16 @@ export function createTree(element, options = {}) {
       add((ctx) => {
         if (c.colour) ctx.fillStyle = ctx.strokeStyle = paint.theme === "dark" ? paint.fill(c.colour) : mix(paint.gauge(c.colour), "#000000", 0.28);
         glyph(ctx, c.shape, 3, 7, 9, PUBLISHED, paint.panel);
-      }, c.groups > 1 ? `${c.name} ×${c.groups}` : c.name, 15),
+      }, c.groups > 1 ? `${c.name} ×${c.groups}` : c.name, 15, shared() ? "" : [COMPONENT_TEXT[c.name], c.groups > 1 && `in ${c.groups} cache groups`].filter(Boolean).join(", ")),
     );
-    const shape = "circle";
+    // A bar, which is no component's shape: what filled, hollow and crossed mean holds for each of them.
+    const bar = (ctx, state) => {
+      if (state === PUBLISHED) return ctx.fillRect(1, 3.5, 16, 7);
+      ctx.strokeRect(1.7, 4.2, 14.6, 5.6);
+      if (state === EVICTED) (ctx.beginPath(), ctx.moveTo(1.7, 9.8), ctx.lineTo(16.3, 4.2), ctx.moveTo(1.7, 4.2), ctx.lineTo(16.3, 9.8), ctx.stroke());
+    };
     const states = shared() ? [[PUBLISHED, tree.states[1]], [IN_FLIGHT, tree.states[2]]] : [[PUBLISHED, "published"], [IN_FLIGHT, "in flight"], [EVICTED, "evicted"]];
-    for (const [state, text] of states) add((ctx) => glyph(ctx, shape, 3, 7, 9, state, paint.panel), text, 15);
+    for (const [state, text] of states) add((ctx) => bar(ctx, state), text, 18, shared() ? "" : STATE_TITLE[state]);
     if (tree.requests.some((r) => r.state === "blocked")) {
       const item = make("span", "rf-key", head);
       item.append(swatch(paint, "blocked"), "matched, not ready");

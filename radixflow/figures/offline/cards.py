@@ -5,7 +5,6 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from radixflow.figures import palette
 from radixflow.figures.cards import Block, Card, Causes, Chip, Chips, Facts, Meter, Part, Refusal, Section, Words
 
 STYLE = Path(__file__).with_name("cards.css")
@@ -54,15 +53,15 @@ def chips_html(part: Chips) -> str:
     shown = [_chip(one) + ('<span class="stopped">scan stopped</span>' if one.stopped else "") for one in part.chips]
     if part.more:
         shown.append(f'<span class="soft">and {part.more:,} more</span>')
+    for edge, said in part.legend:
+        sign = 'class="swatch taken"' if edge == "taken" else f'class="swatch" style="{look(edge)}"'
+        shown.append(f'<span class="key soft"><span {sign}></span>{escape(said)}</span>')
     return f'<div class="chips">{"".join(shown)}</div>'
 
 
 def look(name: str) -> str:
-    """The style of a class of `palette.SLOTS`: its two colours, and stripes at an angle of its own."""
-    angle = {"horizontal": 0, "diagonal": -45, "backslash": 45, "vertical": 90, "cross": 20}.get(
-        palette.SLOTS[name]["pattern"], 60
-    )
-    return f"background:repeating-linear-gradient({angle}deg,var(--rf-{name}-ink) 0 1.5px,var(--rf-{name}) 1.5px 5px)"
+    """The style of a class of `palette.SLOTS`, as `palette.css` has it."""
+    return f"background:var(--rf-{name}-look)"
 
 
 def _chip(one: Chip) -> str:

@@ -11,8 +11,8 @@ import pandas as pd
 from radixflow.analysis import CostRefused, compare
 from radixflow.analysis.compare import Comparison
 from radixflow.analysis.metric_rows import metric_rows
-from radixflow.figures.cards import CAUSE_WORDS
 from radixflow.figures.printed import comparison as printed_comparison
+from radixflow.figures.wording import cause_words
 
 MAX_REQUESTS = 1000
 """Requests in the table; the rest are counted."""
@@ -36,14 +36,30 @@ def comparison_html(traces: list[Any]) -> str:
 
 
 def _metrics(found: Comparison) -> str:
-    head = "".join(f"<th scope=col>{escape(label)}</th>" for label in found.labels)
+    told = metric_rows([one.flat() for one in found.summaries])
+    # Numbers end at one edge, whatever stands beside them.
+    wide = [max((len(cells[k][1]) for _, cells in told), default=0) for k in range(len(found.labels))]
+
+    def cell(number: str, change: str, room: int) -> str:
+        beside = f' <span class="change soft" style="min-width:{room}ch">{escape(change)}</span>' if room else ""
+        return escape(number) + beside
+
+    head = "".join(f"<th scope=col>{cell(label, '', n)}</th>" for label, n in zip(found.labels, wide, strict=True))
     rows = (
         f"<tr><th scope=row>{escape(words)}</th>"
-        + "".join(f'<td>{escape(number)} <span class="soft">{escape(change)}</span></td>' for number, change in cells)
+        + "".join(f"<td>{cell(*one, n)}</td>" for one, n in zip(cells, wide, strict=True))
         + "</tr>"
-        for words, cells in metric_rows([one.flat() for one in found.summaries])
+        for words, cells in told
     )
-    return f"<table><thead><tr><th scope=col>Metric</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return _scrolling(
+        "Metrics",
+        f"<table><thead><tr><th scope=col>Metric</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>",
+    )
+
+
+def _scrolling(name: str, table: str) -> str:
+    """A table that is wider than the page moves sideways in a frame of its own."""
+    return f'<div class="scroll" tabindex=0 role=region aria-label="{name}">{table}</div>'
 
 
 def _chart(words: str, make: Any, traces: list[Any]) -> str:
@@ -62,24 +78,32 @@ def _requests(found: Comparison, clocked: bool) -> str:
     fields += [("wait_seconds", "waited, ms"), ("latency", "latency, ms")] if clocked else []
     fields += [("cause", "mostly")]
     spans = "".join(f"<th scope=colgroup colspan={len(fields)}>{escape(label)}</th>" for label in found.labels)
-    names = "".join(f"<th scope=col>{words}</th>" for _ in found.labels for _, words in fields)
+    names = "".join(f"<th scope=col{_kind(name)}>{words}</th>" for _ in found.labels for name, words in fields)
     rows = []
     for id, row in found.requests.iloc[:MAX_REQUESTS].iterrows():
         cells = "".join(
-            f"<td>{escape(_written(name, row[label, name]))}</td>" for label in found.labels for name, _ in fields
+            f"<td{_kind(name)}>{escape(_written(name, row[label, name]))}</td>"
+            for label in found.labels
+            for name, _ in fields
         )
-        rows.append(f"<tr><th scope=row>{escape(str(id))}</th>{cells}</tr>")
+        name = escape(str(id))
+        rows.append(f'<tr><th scope=row title="{name}">{name}</th>{cells}</tr>')
     more = len(found.requests) - len(rows)
     rest = f'<p class="soft">and {more:,} more</p>' if more > 0 else ""
     head = f"<tr><th></th>{spans}</tr><tr><th scope=col>request</th>{names}</tr>"
-    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>{rest}"
+    return _scrolling("Requests", f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>") + rest
+
+
+def _kind(name: str) -> str:
+    """Words begin at one edge, where numbers end at one."""
+    return " class=why" if name == "cause" else ""
 
 
 def _written(name: str, value: Any) -> str:
     if value is None or pd.isna(value):
         return "-" if name != "cause" else ""
     if name == "cause":
-        return CAUSE_WORDS.get(value, str(value))
+        return cause_words(str(value))
     if name in ("wait_seconds", "latency"):
         return f"{1000 * float(value):,.1f}"
     return f"{int(value):,}"

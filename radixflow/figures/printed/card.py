@@ -301,6 +301,20 @@ def _chips(column: Column, block: Chips) -> None:
             x = 0.0
         column.text(x, more, "text_soft")
     column.y += line_height() * 1.25
+    x = 0.0
+    for edge, said in block.legend:
+        wide = EDGE + 0.05 + width_of(said) + 0.14
+        if x and x + wide > column.width:
+            column.y += line_height()
+            x = 0.0
+        if edge == "taken":
+            column.box(x, EDGE * 2, 0.025, "text", below=line_height() / 2 + 0.02)
+            x += EDGE
+        else:
+            column.box(x, EDGE, 0.1, edge, below=line_height() / 2 - 0.05)
+        column.text(x + EDGE + 0.05, said, "text_soft")
+        x += wide
+    column.y += line_height() if block.legend else 0.0
 
 
 def _chip_width(chip: Chip, most: float) -> float:

@@ -14,29 +14,14 @@ from radixflow.analysis.run_labels import run_labels
 from radixflow.figures.figure import Figure
 from radixflow.figures.lettering import fit, legend, legend_lines, line_height, width_of
 from radixflow.figures.palette import SLOTS, THEMES, fill, slot_class, strong
-from radixflow.figures.printed.timeline import HATCHES
+from radixflow.figures.patterns import COSTS, DASHES, RUN_HUES, RUNS, of_cause
+from radixflow.figures.wording import cause_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NS = 10**9
-RUN_HUES = (0, 4, 5, 9, 7, 11)
-RUN_LINES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
-RUN_HATCHES: tuple[str | None, ...] = (None, "/////", ".....", "xxxxx", "-----", "|||||")
 MAX_RUNS = len(RUN_HUES)
-CAUSE_HATCHES: dict[str, str] = {
-    "capacity": "xxxxx",
-    "tokens": "+++++",
-    "rows": "ooo",
-    "not_entered": "OO",
-    "deferred": "***",
-    "admission": "...",
-    "alignment": "/\\-",
-    "fragmented": "xx--",
-    "never_fits": "xx||",
-    "in_step": "--",
-}
-"""Causes that share the class `other` have a hatch each."""
 
 Labels = Sequence[str]
 
@@ -98,7 +83,7 @@ def cost(*traces: Any) -> Figure:
         except CostRefused as error:
             refused = error
             continue
-        rows[label] = (said["fewer_rounds_seconds"], -said["dearer_rounds_seconds"], said["saved_seconds"])
+        rows[label] = tuple(sign * said[key] for _, key, sign, *_ in COSTS)
     if refused is not None and not rows:
         raise refused
     return _figure(_Cost(rows, labels[0]), traces, "cost identity", "cost")
@@ -115,6 +100,7 @@ class _Stacked:
     def __init__(self, table: pd.DataFrame, unit: str):
         self.table = table[(table != 0).any(axis=1)].astype(float)
         self.unit = unit
+        self.whole = "seconds" not in unit  # slots and rounds are whole
         self.labels = list(table.columns)
 
     def height(self) -> float:
@@ -128,7 +114,7 @@ class _Stacked:
         y = np.arange(len(self.labels))
         for cause in self.table.index:
             values = self.table.loc[cause].to_numpy()
-            axes.barh(y, values, self.BAR / self.STEP, left=left, **cause_look(str(cause), theme))
+            _without_zeros(axes.barh(y, values, self.BAR / self.STEP, left=left, **cause_look(str(cause), theme)))
             left += values
         axes.set_ylim(len(self.labels) - 0.5, -0.5)
         axes.set_xlim(0, 1.02 * max(left.max(initial=0), 1e-9))
@@ -137,7 +123,7 @@ class _Stacked:
     def handles(self, theme: str) -> list[Any]:
         from matplotlib.patches import Patch
 
-        return [Patch(label=str(c).replace("_", " "), **cause_look(str(c), theme)) for c in self.table.index]
+        return [Patch(label=cause_words(str(c)), **cause_look(str(c), theme)) for c in self.table.index]
 
 
 def cause_look(cause: str, theme: str) -> dict[str, Any]:
@@ -146,8 +132,13 @@ def cause_look(cause: str, theme: str) -> dict[str, Any]:
         return {"fc": THEMES[theme]["occupied"], "ec": "none"}
     name = slot_class(cause)
     back, ink = SLOTS[name][theme]
-    hatch = CAUSE_HATCHES.get(cause) if name == "other" else HATCHES[SLOTS[name]["pattern"]]
-    return {"fc": back, "ec": ink, "lw": 0.5, "hatch": hatch, "hatchcolor": ink}
+    return {"fc": back, "ec": ink, "lw": 0.5, "hatch": of_cause(cause).hatch, "hatchcolor": ink}
+
+
+def _without_zeros(bars: Any) -> None:
+    """A bar of nothing would leave its edge as a line."""
+    for bar in bars:
+        bar.set_visible(bool(bar.get_width() and bar.get_height()))
 
 
 class _Histogram:
@@ -166,11 +157,12 @@ class _Histogram:
         wide = (self.edges[1] - self.edges[0]) * 0.84 / len(self.shares)
         for k, (label, values) in enumerate(self.shares.items()):
             x = self.edges[:-1] + (self.edges[1] - self.edges[0]) * 0.08 + wide * k
-            axes.bar(x, values, wide, align="edge", **_run_look(k, theme), label=label)
+            _without_zeros(axes.bar(x, values, wide, align="edge", **_run_look(k, theme), label=label))
         axes.set_xlim(self.edges[0], self.edges[-1])
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("rows a round")
-        axes.set_ylabel("% of rounds")
+        axes.set_ylabel("share of rounds")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}%")
 
     def handles(self, theme: str) -> list[Any]:
         from matplotlib.patches import Patch
@@ -184,7 +176,7 @@ def _run_look(k: int, theme: str) -> dict[str, Any]:
         "fc": fill(hue, 0),
         "ec": strong(hue),
         "lw": 0.5,
-        "hatch": RUN_HATCHES[k],
+        "hatch": RUNS[k].hatch,
         "hatchcolor": strong(hue),
     }
 
@@ -206,11 +198,11 @@ class _Tail:
             share = 100 * (1 - np.arange(len(values)) / len(values))
             axes.plot(values, share, drawstyle="steps-post", **self._line(k, theme))
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}%")
         axes.set_ylim(top=100)
         axes.set_xlim(left=0)
-        axes.set_xlabel("latency (s)")
-        axes.set_ylabel("% that took longer")
+        axes.set_xlabel("latency, seconds")
+        axes.set_ylabel("took longer")
 
     def handles(self, theme: str) -> list[Any]:
         from matplotlib.lines import Line2D
@@ -220,16 +212,16 @@ class _Tail:
     @staticmethod
     def _line(k: int, theme: str) -> dict[str, Any]:
         ink = strong(RUN_HUES[k]) if theme == "light" else fill(RUN_HUES[k], 0)
-        return {"color": ink, "ls": RUN_LINES[k]}
+        return {"color": ink, "ls": (0, DASHES[k]) if DASHES[k] else "-"}
 
 
 class _Cost:
     """Three bars a run: fewer rounds, dearer rounds, and what that saved in all."""
 
-    PARTS = (("fewer rounds", 5, None), ("dearer rounds", 4, "/////"), ("saved in all", 0, "....."))
+    whole = False
     STEP = 0.5
 
-    def __init__(self, rows: dict[str, tuple[float, float, float]], first: str):
+    def __init__(self, rows: dict[str, tuple[float, ...]], first: str):
         self.rows, self.first = rows, first
 
     def height(self) -> float:
@@ -240,8 +232,9 @@ class _Cost:
 
     def draw(self, axes: Axes, theme: str) -> None:
         y = np.arange(len(self.rows))
-        for k in range(len(self.PARTS)):
-            axes.barh(y + (k - 1) * 0.27, [row[k] for row in self.rows.values()], 0.25, **self._look(k))
+        for k in range(len(COSTS)):
+            values = [row[k] for row in self.rows.values()]
+            _without_zeros(axes.barh(y + (k - 1) * 0.27, values, 0.25, **self._look(k)))
         axes.axvline(0, color=THEMES[theme]["line_strong"], lw=0.7)
         axes.set_ylim(len(self.rows) - 0.5, -0.5)
         axes.set_xlabel(f"host seconds saved against {self.first}", parse_math=False)
@@ -249,11 +242,11 @@ class _Cost:
     def handles(self, theme: str) -> list[Any]:
         from matplotlib.patches import Patch
 
-        return [Patch(label=name, **self._look(k)) for k, (name, _, _) in enumerate(self.PARTS)]
+        return [Patch(label=name, **self._look(k)) for k, (name, *_) in enumerate(COSTS)]
 
     def _look(self, k: int) -> dict[str, Any]:
-        _, hue, hatch = self.PARTS[k]
-        return {"fc": fill(hue, 0), "ec": strong(hue), "lw": 0.5, "hatch": hatch, "hatchcolor": strong(hue)}
+        *_, hue, pattern = COSTS[k]
+        return {"fc": fill(hue, 0), "ec": strong(hue), "lw": 0.5, "hatch": pattern.hatch, "hatchcolor": strong(hue)}
 
 
 # -- the page around it
@@ -286,7 +279,7 @@ def _figure(chart: Any, traces: Sequence[Any], what: str, call: str) -> Figure:
             axes.set_yticks(range(len(names)), [fit(name, left - 0.1) for name in names], parse_math=False)
             axes.tick_params(axis="y", length=0)
         if names is not None:
-            axes.xaxis.get_major_locator().set_params(nbins=max(3, int((wide - left) / 0.6)))
+            axes.xaxis.get_major_locator().set_params(nbins=max(3, int((wide - left) / 0.6)), integer=chart.whole)
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
         for side, spine in axes.spines.items():
             spine.set_visible(side in ("left", "bottom"))

@@ -12,12 +12,13 @@ from radixflow.analysis.causes import WAIT_CAUSES
 from radixflow.analysis.compare import request_rows
 from radixflow.analysis.run_labels import run_labels
 from radixflow.analysis.waits import Ledger
-from radixflow.figures.cards import CAUSE_WORDS, colour_of
+from radixflow.figures.cards import colour_of
 from radixflow.figures.figure import Figure
 from radixflow.figures.lettering import fit, fit_id, line_height, width_of
 from radixflow.figures.palette import THEMES, Colours
 from radixflow.figures.printed.card import MAX_ID, one_line
 from radixflow.figures.printed.comparison import MAX_RUNS, cause_look
+from radixflow.figures.wording import cause_words
 
 MAX_REQUESTS = 200
 """Rows in one picture."""
@@ -158,7 +159,7 @@ class _Table:
         lines: list[list[tuple[float, str]]] = [[]]
         x = 0.05
         for cause in self.causes:
-            wide = SIGN + width_of(CAUSE_WORDS[cause]) + 0.14
+            wide = SIGN + width_of(cause_words(cause)) + 0.14
             if lines[-1] and x + wide > width:
                 lines.append([])
                 x = 0.05
@@ -237,7 +238,7 @@ class _Table:
                 if isinstance(cause, str):
                     sign(last + 0.05, y_of(line + 2.95), cause)
                     if columns.worded:
-                        write(last + 0.05 + SIGN, line + 2.95, CAUSE_WORDS[cause], color=colours["text_soft"])
+                        write(last + 0.05 + SIGN, line + 2.95, cause_words(cause), color=colours["text_soft"])
         bottom = len(self.ids) + 3.15
         rule(bottom, 0.8)
         if not columns.worded:
@@ -245,7 +246,7 @@ class _Table:
                 line = bottom + 0.1 + k * 1.15 / LEAD
                 for x, cause in keys:
                     sign(x, y_of(line), cause)
-                    write(x + SIGN, line, CAUSE_WORDS[cause], color=colours["text_soft"])
+                    write(x + SIGN, line, cause_words(cause), color=colours["text_soft"])
 
     def _wide(self, label: str, name: str) -> float:
         """Inches of a column."""
@@ -256,7 +257,7 @@ class _Table:
         """Inches for what a run's requests mostly waited for: a pattern, and its words."""
         found = set(self.table[label]["cause"].dropna()) if worded else ()
         return SIGN + (
-            max(map(width_of, ("mostly", *(CAUSE_WORDS[cause] for cause in found)))) + 0.05 if found else 0.0
+            max(map(width_of, ("mostly", *(cause_words(cause) for cause in found)))) + 0.05 if found else 0.0
         )
 
     def columns(self, width: float) -> _Columns:

@@ -9,7 +9,7 @@ from radixflow.figures.figure import Figure
 from radixflow.figures.lettering import fit, legend, legend_lines, line_height, width_of
 from radixflow.figures.palette import CELL_TEXT, SLOTS, THEMES, fill, luminance, mix, strong
 from radixflow.figures.printed.timeline import HATCHES
-from radixflow.figures.printed.tree import MARKERS, token_axis
+from radixflow.figures.printed.tree import MARKERS, states, token_axis
 
 ROW, BELOW = 0.19, 0.06
 """Inches of a row with one or two engines, and below the last one."""
@@ -154,4 +154,4 @@ def _handles(layout: dict[str, Any], theme: str) -> list[Any]:
         mark(engine["name"], MARKERS[engine["shape"]], _ink(engine, theme), _ink(engine, theme))
         for engine in layout["components"][:12]
     ]
-    return [*found, mark("ready", "o", ink, ink), mark("matched, not ready", "o", THEMES[theme]["panel"], ink)]
+    return [*found, *states(ink, THEMES[theme]["panel"], *layout["states"][1:])]

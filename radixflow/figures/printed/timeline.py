@@ -18,31 +18,14 @@ from radixflow.figures.palette import (
     strong,
     visit,
 )
+from radixflow.figures.patterns import PATTERNS
 from radixflow.figures.windows import unpack
+from radixflow.figures.wording import cause_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HATCHES: dict[str, str | None] = {
-    "horizontal": "-----",
-    "diagonal": "//////",
-    "backslash": "\\\\\\\\\\",
-    "cross": "xxxxx",
-    "vertical": "|||||",
-    "dots": "....",
-    "dashes": "--",
-    "void": None,
-}
-NAMES: dict[str, str] = {
-    "resident": "resident",
-    "avoidable": "avoidable",
-    "blocked": "blocked",
-    "other": "other cause",
-    "unexamined": "not examined",
-    "idle": "idle",
-    "unprobed": "not probed",
-    "unrecorded": "not recorded",
-}
+HATCHES: dict[str, str | None] = {name: pattern.hatch for name, pattern in PATTERNS.items()}
 VISITS = ("waiting", "running")
 SHARES: tuple[tuple[str, str | None], ...] = (
     ("rows", None),
@@ -319,12 +302,13 @@ def handles(drawn: set[str], theme: str, cells: bool, marks: set[str]) -> list[A
     from matplotlib.patches import Patch
 
     colours = THEMES[theme]
-    found: list[Any] = [Patch(fc=fill(0, 0) if cells else colours["occupied"], ec="none", label="row visit")]
+    visit_words = "row visit" if cells else "rows in use"
+    found: list[Any] = [Patch(fc=fill(0, 0) if cells else colours["occupied"], ec="none", label=visit_words)]
     for name in SLOTS:
         if name in drawn:
             back, ink = SLOTS[name][theme]
             pattern = HATCHES[SLOTS[name]["pattern"]]
-            found.append(Patch(fc=back, hatch=pattern, hatchcolor=ink, ec=ink, lw=0.5, label=NAMES[name]))
+            found.append(Patch(fc=back, hatch=pattern, hatchcolor=ink, ec=ink, lw=0.5, label=cause_words(name)))
     for sign, marker, label in (("stop", "s", "scan stopped"), ("park", "o", "parked")):
         if sign in marks:
             face = colours["text"] if sign == "stop" else "none"

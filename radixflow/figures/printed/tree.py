@@ -214,17 +214,22 @@ def handles(layout: dict[str, Any], theme: str) -> list[Any]:
     colours = THEMES[theme]
     ink = colours["text"]
 
-    def mark(label: str, marker: str, face: str, size: float = 3.6, edge: float = 0.7) -> Any:
-        return Line2D([], [], marker=marker, ls="none", ms=size, mfc=face, mec=ink, mew=edge, label=label)
+    def mark(label: str, marker: str) -> Any:
+        return Line2D([], [], marker=marker, ls="none", ms=3.6, mfc=ink, mec=ink, mew=0.7, label=label)
 
     found = [
-        mark(f"{c['name']} ×{c['groups']}" if c["groups"] > 1 else c["name"], MARKERS[c["shape"]], ink)
+        mark(f"{c['name']} ×{c['groups']}" if c["groups"] > 1 else c["name"], MARKERS[c["shape"]])
         for c in layout["components"]
     ]
-    found.append(mark("published", "o", ink))
-    found.append(mark("in flight", "o", colours["panel"]))
-    found.append(mark("evicted", "$⊗$", ink, 4.4, 0.2))
-    return found
+    return found + states(ink, colours["panel"], "published", "in flight", "evicted")
+
+
+def states(ink: str, ground: str, *words: str) -> list[Any]:
+    """Legend entries of what filled, hollow and crossed mean: bars, which are no component's shape."""
+    from matplotlib.patches import Patch
+
+    looks = ({"fc": ink}, {"fc": ground}, {"fc": ground, "hatch": "xxxxx", "hatchcolor": ink})
+    return [Patch(ec=ink, lw=0.6, label=label, **look) for label, look in zip(words, looks, strict=False)]
 
 
 def token_axis(axes: Axes, block: int, extent: int, inch: float, colours: dict[str, str]) -> None:
