@@ -142,8 +142,23 @@ def _goes_on_inside_a_block() -> Workload:
     return Workload(name="inside", engine=engine, requests=requests)
 
 
+def _output_to_compute_again() -> Workload:
+    """q3 comes back with output: its prefill is one token shorter than what it computes, and so fits what is left."""
+    requests = [
+        WorkloadRequest(id="q0", prompt=[("B", 166), ("v", 40)], after_round=1, output_tokens=12),
+        WorkloadRequest(id="q1", prompt=[("C", 7), ("B", 26), ("v", 40)], after_round=0, output_tokens=3),
+        WorkloadRequest(id="q2", prompt=[("A", 29), ("C", 84), ("w", 3)], after_round=0, output_tokens=9),
+        WorkloadRequest(id="q3", prompt=[("v", 19)], after_round=3, output_tokens=11),
+    ]
+    engine = EngineOptions(
+        block_size=32, hash_block_size=32, num_blocks=21, state_groups=3, max_num_seqs=5, max_num_batched_tokens=53
+    )
+    return Workload(name="again", engine=engine, requests=requests)
+
+
 @quick
 @example(_tail_inside_a_block(), "radix")
+@example(_output_to_compute_again(), "radixflow")
 @example(_goes_on_inside_a_block(), "radix")
 @given(workloads(), st.sampled_from(["radix", "radixflow+noadmit", "radixflow"]))
 def test_the_probe_counts_what_a_copy_of_the_scheduler_would_really_add(tmp_path_factory, workload, policy):

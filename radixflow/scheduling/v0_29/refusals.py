@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from radixflow.scheduling.v0_29.check import Budget, Verdict
     from radixflow.scheduling.v0_29.overlay import _OverlaidPool
 
-_Shape = tuple[int, int, bool]
-"""Blocks begun, blocks full, and whether the rest fits the budget whole."""
+_Shape = tuple[int, int, bool, bool]
+"""Blocks begun, blocks full, whether the rest fits the budget whole, and whether its prefill does."""
 
 
 class Refusals:
@@ -74,14 +74,14 @@ class Refusals:
 
     def _too_little_for_a_block(self, request: Request, budget: Budget) -> bool:
         """Less than a block is left, and its hit can't be long enough for the rest to fit whole."""
-        size, left, tokens = self._size, budget.for_request, request.num_tokens
+        size, left, end = self._size, budget.for_request, _prefill_end(request)
         scheduler = self._scheduler
-        if not scheduler.need_mamba_block_aligned_split or left >= size or tokens <= left:
+        if not scheduler.need_mamba_block_aligned_split or left >= size or end <= left:
             return False
         if size > scheduler.max_num_scheduled_tokens:
             return False
-        blocks = cdiv(tokens - left, size)
-        return blocks * size > tokens - 1 or not self._pool.holds(request.block_hashes[blocks - 1], 0)
+        blocks = cdiv(end - left, size)
+        return blocks * size > request.num_tokens - 1 or not self._pool.holds(request.block_hashes[blocks - 1], 0)
 
     def _end_of_match(self, request: Request) -> Any:
         """The last matched hash, where it is one that is known; an unknown object otherwise."""
@@ -95,8 +95,9 @@ class Refusals:
         return self
 
     def _shape(self, request: Request, ready: int, budget: Budget) -> _Shape:
-        tokens = request.num_tokens
-        return cdiv(tokens, self._size), tokens // self._size, tokens - ready <= budget.for_request
+        tokens, left = request.num_tokens, budget.for_request
+        whole, prefilled = tokens - ready <= left, _prefill_end(request) - ready <= left
+        return cdiv(tokens, self._size), tokens // self._size, whole, prefilled
 
     def note(self, request: Request, verdict: Verdict, budget: Budget) -> None:
         """Remember a refusal for requests like this one."""
@@ -116,3 +117,9 @@ class Refusals:
         self._known.clear()
         self._ready.clear()
         self._ends.clear()
+
+
+def _prefill_end(request: Request) -> int:
+    """A chunk that reaches it may end anywhere (`Scheduler._mamba_block_aligned_split`): the prompt's end, or with
+    output to compute again, the last token but one."""
+    return max(request.num_prompt_tokens, request.num_tokens - 1)
