@@ -269,6 +269,7 @@ def show_evictions(names: list[str], found: list[Any], who: list[Any]) -> None:
                 cells = [Text(id if isinstance(id, str) else "-") for id in who_and_whom]
                 taken.add_row(*cells, _number(pair.blocks), _number(pair.times))
             out.print(taken)
+    out.print(Text("docs/eviction.md says what these are, and how the theory goes", style=QUIET))
 
 
 def _share(value: float | None) -> str:

@@ -234,6 +234,7 @@ def _styled(figure: go.Figure, theme: str) -> None:
         "linecolor": colours["line_strong"],
         "zerolinecolor": colours["line_strong"],
         "tickfont": {"size": 12},
+        "title": {"font": {"size": 13}},
         "automargin": True,
     }
     figure.update_xaxes(**axis)
