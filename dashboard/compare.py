@@ -202,7 +202,7 @@ def _requests(found: Comparison, clocked: bool) -> dash_ag_grid.AgGrid:
             data[f"{name}{k}"] = values
             children.append({"field": f"{name}{k}", "headerName": words, **number})
         data[f"cause{k}"] = [cause_words(cause) if isinstance(cause, str) else "" for cause in own["cause"]]
-        children.append({"field": f"cause{k}", "headerName": "Mostly", "width": width, "filter": True})
+        children.append({"field": f"cause{k}", "headerName": "Mostly", "width": max(width, 205), "filter": True})
         columns.append({"headerName": label, "children": children})
     rows = data.astype(object).where(data.notna(), None).to_dict("records")
     return dash_ag_grid.AgGrid(
