@@ -190,9 +190,18 @@ def _really_added(twin, budget):
         if _passed_over_natively(request):
             continue
         blocks, hit, request.shared_prefix_boundary, _ = twin._get_local_prefix_cache_hit(request)
-        tokens = min(request.num_tokens - hit, left.for_request)
+        tokens, padded = request.num_tokens - hit, 0
+        if tokens == 1 and twin.num_spec_tokens and left.decodes_only:  # padded to a decode with its drafts
+            rows = 1 + twin.num_spec_tokens
+            if hit + rows + twin.num_sampled_tokens_per_step <= twin.max_model_len:
+                if rows > left.for_request:
+                    continue
+                tokens = padded = rows
+        tokens = min(tokens, left.for_request)
         if twin.need_mamba_block_aligned_split:
             tokens = twin._mamba_block_aligned_split(request, tokens, hit)
+            if padded and 0 < tokens != padded:
+                tokens = 1
         tokens = twin._reserve_prefill_lookahead(request, hit, tokens)
         if tokens and twin.kv_cache_manager.allocate_slots(
             request,
