@@ -66,7 +66,7 @@ export function createEngines(store, { pickers, say, shown, save }) {
     }
     tell(ofIndex
       ? `Index at ${answer.index}, asked each second`
-      : `${data.engines.length === 1 ? "The run shown as an engine" : "The runs shown, each as an engine"}, in round ${n(store.get().round)}. What a round computes is ready from the next one on: until then its mark is hollow.`);
+      : `${data.engines.length === 1 ? "The run" : "Each run"} as an engine in round ${n(store.get().round)}; a hollow mark is ready from the next round on`);
   }
 
   function tell(words) {
