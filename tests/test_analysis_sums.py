@@ -52,7 +52,7 @@ def test_under_asynchronous_scheduling_the_identity_is_refused_and_says_why(tmp_
     assert summarize(sync).host_seconds == 8e-9
     told = compare(sync, overlapped)
     assert told.costs == [None] and "asynchronous" in told.refusals[0]
-    assert "async_scheduling is False in radix #1 and True in radix #2" in told.warnings
+    assert "async_scheduling is off in radix #1 and on in radix #2" in told.warnings
 
 
 def test_traces_of_different_workloads_are_flagged(tmp_path):

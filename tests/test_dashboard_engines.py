@@ -168,7 +168,7 @@ def test_the_librarys_traces_are_engines_at_the_cursor(page, traces):
         names = [f"{letter} {trace.header.policy}" for letter, trace in zip("AB", opened, strict=True)]
         for n in (1, 2, 4, 3):
             page.locator("#round-slider").fill(str(n))
-            drawn = shown(page, f"source.includes('in round {n}.')")
+            drawn = shown(page, f"source.includes('in round {n};')")
             states = {
                 (node["label"], mark["component"]): mark["state"]
                 for node in drawn["tree"]["nodes"] for mark in node["marks"]

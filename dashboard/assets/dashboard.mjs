@@ -231,7 +231,8 @@ async function start() {
     // Where steps overlap, the time of one isn't its cost.
     cost: () => several() && store.get().traces.filter((key, k) => !panes.overviews.get(key)?.overlapping && k > 0).length > 0 && !panes.overviews.get(store.get().traces[0])?.overlapping,
   };
-  downloads.addEventListener("toggle", () => {
+  // On the click, which comes before the menu opens; "toggle" comes a moment after.
+  downloads.querySelector("summary").addEventListener("click", () => {
     const { round, request, first, last } = store.get();
     const query = { traces: panes.among(), shown: panes.shown(), round, first: first ?? 1, last: last ?? panes.longest(), theme: theme() };
     for (const link of downloads.querySelectorAll("a")) {
