@@ -7,7 +7,7 @@ from pathlib import Path
 
 from radixflow.consoles import out
 from radixflow.engines.run import Run, agreements, run_workload
-from radixflow.printing import QUIET, Text, quiet_engine, show_agreement, show_comparison, working
+from radixflow.printing import QUIET, Text, ends_by_interrupt, quiet_engine, show_agreement, show_comparison, working
 from radixflow.trace import Trace, open_trace
 
 POLICIES = ("radix", "radixflow")
@@ -32,7 +32,8 @@ def tour(engine: str | None, port: int, stay: bool) -> None:
         return
     from radixflow_dashboard import serve
 
-    serve([trace.path for trace in traces], port=port)
+    with ends_by_interrupt():
+        serve([trace.path for trace in traces], port=port)
 
 
 def _record(engine: str, policy: str) -> Run:

@@ -82,6 +82,15 @@ def quiet_engine() -> Iterator[None]:
 
 
 @contextmanager
+def ends_by_interrupt() -> Iterator[None]:
+    """For what runs until somebody stops it: Ctrl-C is its end, not a failure."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print("\nended")
+
+
+@contextmanager
 def working(what: str, loads: str | None = None) -> Iterator[Callable[[int, int], None]]:
     """Progress on stderr: a bar on a terminal, elsewhere (a log, a pipe) a line every `LINE_SECONDS`.
 

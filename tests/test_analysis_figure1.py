@@ -176,7 +176,7 @@ def test_a_summary_and_a_comparison_read_as_a_table_at_a_prompt_and_in_a_noteboo
         ((4, 480), (6, 600), "120 ns more host time: 2 rounds more cost 240 ns (120 ns each), "
          "6 cheaper rounds save 120 ns (20 ns each)."),
         ((4, 400), (4, 440), "40 ns more host time: 4 dearer rounds cost 40 ns (10 ns each)."),
-        ((4, 400), (3, 450), "50 ns more host time: 1 round fewer save 100 ns (100 ns each), "
+        ((4, 400), (3, 450), "50 ns more host time: 1 round fewer saves 100 ns (100 ns each), "
          "3 dearer rounds cost 150 ns (50 ns each)."),
         ((4, 400), (4, 400), "the same host time, in as many rounds."),
     ],

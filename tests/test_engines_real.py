@@ -258,7 +258,7 @@ def test_vllms_own_command_serves_a_tiny_model_by_name() -> None:
     command = with_tiny_model(["serve", "tiny-nemotron-h", "--port", "8123"])
     assert command[:2] == ["serve", str(tiny_model_path("tiny-nemotron-h"))]
     assert "--skip-tokenizer-init" in command and command[-2:] == ["--port", "8123"]
-    for other in (["serve", "a/model"], ["bench", "tiny-nemotron-h"], ["serve"], []):
+    for other in (["serve", "a/model"], ["serve", "tiny-random/some-hub-id"], ["bench", "tiny-qwen3"], ["serve"], []):
         assert with_tiny_model(other) == other
 
 

@@ -76,7 +76,7 @@ class CostIdentity(Told):
             return "the same host time, in as many rounds."
         said = f"{spoken(self.saved_ns)} {'of host time saved' if self.saved_ns >= 0 else 'more host time'}: "
         if gone:
-            how = "fewer save" if gone > 0 else "more cost"
+            how = f"fewer {_verb('save', gone)}" if gone > 0 else f"more {_verb('cost', gone)}"
             each = spoken(self.first.mean_ns)
             said += f"{counted(abs(gone), 'round')} {how} {spoken(self.fewer_rounds_ns)} ({each} each), "
         dearer = self.dearer_rounds_ns
@@ -84,7 +84,8 @@ class CostIdentity(Told):
             return f"{said}and the others cost the same."
         kind, what = ("dearer", "cost") if dearer > 0 else ("cheaper", "save")
         each = spoken(self.second.mean_ns - self.first.mean_ns)
-        return f"{said}{counted(self.second.rounds, f'{kind} round')} {what} {spoken(dearer)} ({each} each)."
+        rounds = self.second.rounds
+        return f"{said}{counted(rounds, f'{kind} round')} {_verb(what, rounds)} {spoken(dearer)} ({each} each)."
 
     def to_dict(self) -> dict:
         """Seconds, and the exact counts that they come from."""
@@ -97,6 +98,10 @@ class CostIdentity(Told):
             "dearer_rounds_seconds": float(self.dearer_rounds_ns / NS),
             "holds": self.holds,
         }
+
+
+def _verb(verb: str, rounds: int) -> str:
+    return f"{verb}s" if abs(rounds) == 1 else verb
 
 
 def host_cost(trace) -> HostCost:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
-from radixflow.commands.shared import Json, app, ends_by_interrupt
+from radixflow.commands.shared import Json, app
 
 
 @app.command()
@@ -41,6 +40,4 @@ def demo(
     """The five-minute tour: Figure 1 both ways, then the dashboard."""
     from radixflow.demo import tour
 
-    stay = os.environ.get("DEMO_EXIT") != "1"
-    with ends_by_interrupt() if stay else nullcontext():
-        tour(engine, port, stay)
+    tour(engine, port, stay=os.environ.get("DEMO_EXIT") != "1")

@@ -143,6 +143,7 @@ def whatif(
     from radixflow.paper.console import show_whatif
     from radixflow.paper.whatif import what_if
     from radixflow.printing import emit, quiet_engine, working
+    from radixflow.trace.parts import read_header
 
     options = {
         "max_num_seqs": max_num_seqs,
@@ -153,6 +154,7 @@ def whatif(
     changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if retention_interval is not None:
         changes["retention_interval"] = retention(retention_interval)
+    read_header(trace)  # what is no trace is refused before an engine is loaded
     with quiet_engine(), working(f"replaying {trace.name}", "vllm") as progress:
         found = what_if(trace, policy, output=output, progress=progress, **changes)
     emit(found.to_dict()) if json else show_whatif(found)

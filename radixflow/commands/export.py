@@ -54,7 +54,7 @@ def export(
     }
     to = {"perfetto": "chrome"}.get(to, to)
     if to not in kinds:
-        raise ValueError(f"--to {to}: unknown, expected one of {', '.join(kinds)}")
+        raise ValueError(f"--to {to}: unknown, expected one of {', '.join(kinds)}, perfetto")
     wishes = {"first": first, "last": last, "round": round, "request": request, "width": width, "style": style}
     wishes["source"] = source
     given = {name: value for name, value in wishes.items() if value is not None}

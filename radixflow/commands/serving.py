@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from radixflow.commands.shared import Json, app, ends_by_interrupt, key_values
+from radixflow.commands.shared import Json, app, key_values
 
 
 @app.command()
@@ -23,7 +23,7 @@ def dash(
     ] = None,
 ) -> None:
     """The dashboard: rounds and prefix tree, replayed or live."""
-    from radixflow.printing import working
+    from radixflow.printing import ends_by_interrupt, working
     from radixflow_dashboard import serve
 
     with ends_by_interrupt():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,15 +49,6 @@ DENSE = "dense"
 
 class Interrupted(Exception):
     """A command was interrupted and has kept something; the message says what."""
-
-
-@contextmanager
-def ends_by_interrupt() -> Iterator[None]:
-    """For what runs until somebody stops it: Ctrl-C is its end, not a failure."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("\nended", err=True)
 
 
 def key_values(given: list[str]) -> dict[str, Any]:

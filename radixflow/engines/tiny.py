@@ -107,7 +107,7 @@ def list_tiny_models() -> list[str]:
 
 def is_tiny(model: str) -> bool:
     """Whether `model` names a tiny model. ValueError for a name of their kind that none has."""
-    if model.startswith("tiny-") and model not in _CONFIGS and not Path(model).exists():
+    if model.startswith("tiny-") and model not in _CONFIGS and "/" not in model and not Path(model).exists():
         raise ValueError(f"unknown tiny model {model!r}: expected one of {', '.join(_CONFIGS)}")
     return model in _CONFIGS
 
